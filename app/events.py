@@ -1,0 +1,150 @@
+"""What a client sees while a question is answered or files are read. Torch-free; CLI, TUI and API consume these.
+
+An answer is a stream: Stage* (Delta | Stage)* Answer, or Problem at any point instead. Adding files is a stream of
+FileRead with Stage between, closed by Added.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from unabridged.engine.events import Sampling
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked. `documents` are glob patterns or substrings of document paths; none means all of the collection.
+    `conversation` continues a stored one; `history` is for stateless callers (the OpenAI endpoint) and is not stored.
+    """
+
+    text: str
+    collection: str = "default"
+    documents: tuple[str, ...] = ()
+    mode: Literal["auto", "whole", "focused"] = "auto"
+    conversation: str | None = None
+    history: tuple[Turn, ...] = ()
+    sampling: Sampling = Sampling()
+    store: bool = True  # keep the exchange in the conversation history
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True, tag="stage"):
+    """Progress of long work. `done` and `total` are counts of `unit`; total 0 means unknown."""
+
+    name: Literal["start", "queue", "plan", "restore", "read", "question", "files"]
+    text: str = ""  # a sentence for people: "reading contract.pdf, 12 of 40 pages"
+    done: int = 0
+    total: int = 0
+    unit: str = ""
+    seconds_left: float | None = None
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True, tag="delta"):
+    """A piece of the answer's text as it is generated, without citation marks."""
+
+    text: str
+
+
+class Citation(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a document that supports a sentence of the answer."""
+
+    n: int  # the [n] in the answer
+    document: str  # path of the document, as `ls` prints it
+    document_id: int
+    page: int  # physical, from 1
+    label: str  # printed label, "" when equal to the number
+    quote: str  # the passage, verbatim from the stored text
+    start: int  # character span of the quote in the page's text
+    end: int
+    verified: bool  # the quote supports the sentence by text overlap, not by attention alone
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answer did not take into account, and why."""
+
+    document: str
+    pages: str  # "all", "3-7"
+    reason: str
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer rests on."""
+
+    mode: Literal["whole", "focused"]
+    why: str  # why this mode
+    model: str
+    engine: str
+    documents: int
+    pages: int
+    tokens: int  # of documents, in context
+    context: int  # all tokens: prefix, documents, conversation
+    cached: int  # of these, not read again
+    attended: int  # mean keys attended per query
+    coverage: float  # estimated share of attention mass kept
+    attention: str  # "dense", or the preset's name
+    completion: int
+    seconds_to_first_token: float
+    seconds: float
+    finish: Literal["stop", "length", "cancelled"]
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()  # anything a careful reader should know
+
+
+class Sentence(msgspec.Struct, frozen=True, kw_only=True):
+    """A sentence of the answer with its support: `answer[start:end]` of the text that carries the marks."""
+
+    start: int
+    end: int
+    citations: tuple[int, ...]
+    supported: bool
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
+    """The end of a stream that went well."""
+
+    answer: str  # with [n] marks; a sentence that nothing supports ends in "[unsupported]"; a quotation that is not in
+    # the documents ends in "[not found in the documents]"
+    text: str  # as generated
+    citations: tuple[Citation, ...]
+    sentences: tuple[Sentence, ...]
+    receipt: Receipt
+    conversation: str  # id, to go on with
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, tag="problem"):
+    """The end of a stream that failed. `code` as in the API's errors."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+class FileRead(msgspec.Struct, frozen=True, kw_only=True, tag="file"):
+    """One file was dealt with. Keys are those of `ls --json`, with change "new", "changed", "unchanged", "removed"."""
+
+    path: str
+    kind: str
+    status: str
+    reason: str
+    pages: int
+    documents: int  # itself and what it holds (messages, attachments)
+    change: Literal["new", "changed", "unchanged", "removed"]
+
+
+class Added(msgspec.Struct, frozen=True, kw_only=True, tag="added"):
+    """The end of reading files: how many files of each status and change."""
+
+    collection: str
+    files: int
+    statuses: dict[str, int]
+    changes: dict[str, int]
+    seconds: float
+
+
+AskEvent = Stage | Delta | Answer | Problem
+AddEvent = Stage | FileRead | Added | Problem

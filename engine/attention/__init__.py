@@ -1,0 +1,1 @@
+"""InfiniteHiP: pruning stages, RoPE styles, mask caching, sparse attention. See README.md for the maths."""

@@ -1,0 +1,25 @@
+"""What a worker drives: an inference engine behind the messages of `engine.events`."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from unabridged.engine.events import Event, Generate, Prefill, Ready
+
+
+class Backend(Protocol):
+    """An engine in this process. One request runs at a time; the worker queues the rest."""
+
+    def ready(self) -> Ready:
+        """What was loaded. Called once, after construction."""
+        ...
+
+    def run(self, request: Generate | Prefill) -> Iterator[Event | None]:
+        """Do the request step by step: each step is at most one prefill chunk or one decode step and yields an event or
+        None. The last event is Finished. Raises an EngineError for what cannot be done. Closing the iterator cancels:
+        whatever was computed of segments stays usable, nothing half-written does.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release memory and leave the store clean."""
+        ...

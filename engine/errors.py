@@ -1,0 +1,55 @@
+"""Errors of the engine.
+
+UnabridgedError
+  EngineError
+    ContextTooLong     the context does not fit the model or the machine
+    OutOfMemory        the KV pool cannot grow
+    EngineDied         the process ended while a request ran
+    EngineUnavailable  the process cannot be started or reached
+    BadRequest         a request's fields contradict each other or are out of range
+    StoreError         stored KV cannot be read or written
+"""
+
+from unabridged.models.errors import UnabridgedError
+
+
+class EngineError(UnabridgedError):
+    """The engine cannot do what was asked."""
+
+    code = "engine_error"
+
+
+class ContextTooLong(EngineError):
+    """The context has more tokens than the model or the machine can hold."""
+
+    code = "context_length_exceeded"
+
+
+class OutOfMemory(EngineError):
+    """The KV pool cannot grow by the blocks that a request needs."""
+
+    code = "out_of_memory"
+
+
+class EngineDied(EngineError):
+    """The engine process ended while a request was running."""
+
+    code = "engine_died"
+
+
+class EngineUnavailable(EngineError):
+    """The engine process cannot be started or reached."""
+
+    code = "engine_unavailable"
+
+
+class BadRequest(EngineError):
+    """A request's fields are out of range or contradict each other."""
+
+    code = "invalid_request"
+
+
+class StoreError(EngineError):
+    """KV on disk cannot be read or written."""
+
+    code = "store_error"

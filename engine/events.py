@@ -1,0 +1,192 @@
+"""The typed messages between the server and an engine process. Torch-free: both sides import it.
+
+Frames on the private socket are a 4-byte little-endian length and a msgpack body (msgspec); `encode`, `decode_request`
+and `decode_event` below are the only codecs. Token ids travel as raw little-endian int32 (`pack_ids`, `unpack_ids`).
+
+The engine knows token ids, never documents. A **context** is laid out as prefix, segments, prompt:
+  prefix    ids that stand in front of every segment (the system prompt); each segment was prefilled behind it;
+  segments  runs of ids (a document or a section of one) whose KV is stored and composed in the given order;
+  prompt    the conversation: what is prefilled with everything above in view, then continued by decoding.
+Positions count through the whole context: prefix at 0, first segment at len(prefix), ...
+"""
+
+from array import array
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+PROTOCOL = 1
+
+
+def pack_ids(ids: Iterable[int]) -> bytes:
+    """Token ids as little-endian int32."""
+    return array("i", ids).tobytes()
+
+
+def unpack_ids(data: bytes) -> list[int]:
+    """The inverse of `pack_ids`."""
+    out = array("i")
+    out.frombytes(data)
+    return out.tolist()
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """Base of all messages; the class name is the tag on the wire."""
+
+
+# ---------------------------------------------------------------------------------------------------- to the engine
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A run of tokens whose KV is computed once behind the prefix and reused wherever it is composed."""
+
+    ids: bytes  # int32, see pack_ids
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How the next token is chosen. temperature 0 is greedy; the other defaults are off."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    max_tokens: int = 512
+    stop: tuple[str, ...] = ()
+
+
+class AttentionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which attention preset runs. `preset` names one of engine.attention.config.PRESETS ("auto" lets the engine take
+    the one made for the model's window); `overrides` replaces single fields of it (same names, JSON values)."""
+
+    preset: str = "auto"
+    refresh: Literal["paper", "fast", "flash", "every"] = "paper"
+    overrides: dict[str, int | float | str | bool] = {}
+
+
+class Generate(Message, frozen=True, kw_only=True, tag=True):
+    """Answer: compose prefix + segments, prefill the prompt, decode."""
+
+    id: str
+    prefix: bytes
+    segments: tuple[Segment, ...]
+    prompt: bytes
+    sampling: Sampling = Sampling()
+    attention: AttentionChoice = AttentionChoice()
+    attribution: bool = True  # send `attended` with each token
+
+
+class Prefill(Message, frozen=True, kw_only=True, tag=True):
+    """Compute and store the KV of these segments, nothing more. Ends with Finished(reason="stop")."""
+
+    id: str
+    prefix: bytes
+    segments: tuple[Segment, ...]
+
+
+class Cancel(Message, frozen=True, kw_only=True, tag=True):
+    """Stop a request, queued or running, within one prefill chunk or decode step. It ends with reason "cancelled"."""
+
+    id: str
+
+
+class Shutdown(Message, frozen=True, kw_only=True, tag=True):
+    """Finish nothing, close the store cleanly, exit 0."""
+
+
+Request = Generate | Prefill | Cancel | Shutdown
+
+
+# -------------------------------------------------------------------------------------------------- from the engine
+
+
+class Ready(Message, frozen=True, kw_only=True, tag=True):
+    """The first message: the model is loaded."""
+
+    protocol: int
+    engine: str  # "torch" | "llama-cpp"
+    device: str  # "cpu", "cuda:0 NVIDIA ..."
+    model: str  # folder name of the model
+    fingerprint: str  # of weights + tokenizer + KV format + engine version; keys of stored KV carry it
+    window: int  # tokens the model was trained on
+    max_context: int  # tokens this engine holds on this machine: past it, context_length_exceeded
+    segment_tokens: int  # the segment length that suits this engine
+    whole: bool  # can attend past the window (InfiniteHiP); False: focused mode only
+    load_seconds: float
+    pid: int
+
+
+class Queued(Message, frozen=True, kw_only=True, tag=True):
+    """The request waits behind `ahead` others."""
+
+    id: str
+    ahead: int
+
+
+class Progress(Message, frozen=True, kw_only=True, tag=True):
+    """Before the first token. `done` and `total` count tokens of the phase: "restore" (stored KV from disk), "read"
+    (segments prefilled), "question" (the prompt prefilled)."""
+
+    id: str
+    phase: Literal["restore", "read", "question"]
+    done: int
+    total: int
+
+
+class Token(Message, frozen=True, kw_only=True, tag=True):
+    """Text that became certain, with the ids behind it. `attended`: the context spans that attention weighed most while
+    these ids were generated, as (position of the first token of a 16-token chunk, share of the attention mass outside
+    sink and stream), largest first, at most 32; empty when attribution is off."""
+
+    id: str
+    text: str
+    ids: tuple[int, ...]
+    attended: tuple[tuple[int, float], ...] = ()
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Token counts in OpenAI's sense: `cached` is the part of `prompt` whose KV was already there."""
+
+    prompt: int
+    cached: int
+    completion: int
+
+
+class AttentionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How the answer attended. `attended`: mean number of keys a query attended to; `coverage`: the estimated share
+    of attention mass that the selection kept (1.0 when dense)."""
+
+    kind: Literal["dense", "sparse"]
+    preset: str
+    context: int
+    attended: int
+    coverage: float
+
+
+class Finished(Message, frozen=True, kw_only=True, tag=True):
+    """The last message of a request that did not fail."""
+
+    id: str
+    reason: Literal["stop", "length", "cancelled"]  # "stop": end token or stop string
+    usage: Usage
+    attention: AttentionReport | None = None
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+
+
+class Failed(Message, frozen=True, kw_only=True, tag=True):
+    """The last message of a request that failed, or (id None) of an engine that cannot start."""
+
+    id: str | None
+    code: str  # see engine.errors
+    message: str
+    hint: str = ""
+
+
+Event = Ready | Queued | Progress | Token | Finished | Failed
+
+encode = msgspec.msgpack.Encoder().encode
+decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_event = msgspec.msgpack.Decoder(Event).decode

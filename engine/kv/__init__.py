@@ -1,0 +1,1 @@
+"""The KV pool, its tables and its store on disk."""

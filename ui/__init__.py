@@ -1,0 +1,1 @@
+"""The terminal interface. Speaks only to the server, through unabridged.app.client."""

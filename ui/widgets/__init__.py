@@ -1,0 +1,1 @@
+"""One module a widget; widgets post messages, screens decide."""
