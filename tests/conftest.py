@@ -5,7 +5,6 @@ skip: `make test` installs it.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,7 @@ def smollm2(models_dir: Path) -> Path:
 
 
 @pytest.fixture
-def nan_empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nan_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """`torch.empty` and `empty_like` give NaN: whatever a function leaves unwritten shows."""
     import torch
 
@@ -49,4 +48,3 @@ def nan_empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(torch, "empty", lambda *a, **k: fill(real_empty(*a, **k)))
     monkeypatch.setattr(torch, "empty_like", lambda *a, **k: fill(real_like(*a, **k)))
-    yield
