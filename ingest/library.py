@@ -1,0 +1,146 @@
+"""The library: what was read, kept in one SQLite file, and found again.
+
+`Library` is the only door; `reads`, `search` and `writes` behind it hold the queries. It knows documents, pages and
+collections; it does not know how files are read (that is `add`) nor what tokens mean (that is `tokens`).
+
+Threads: one `Library` may be shared. Every thread gets its own connection on first use, so a server can call it from
+any worker thread. Reading never waits for a writer (WAL). Writing takes the lock beside the database: one writer at a
+time over all processes, the second gets `LibraryBusy`.
+
+Files, contents, documents: a *file* is a path with size and time; its *content* is identified by SHA-256 and holds a
+tree of *documents*. Two paths with the same bytes share one content. A content that is still being read is invisible.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from unabridged.ingest import reads, search, writes
+from unabridged.ingest.database import connect
+from unabridged.ingest.lock import Lock
+from unabridged.ingest.rows import CollectionRow, Counts, DocumentRow, Hit, PageRow
+
+DEFAULT = "default"
+
+
+class Library:
+    """An open library. Use as a context manager or call `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._guard = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path) -> "Library":
+        """Opens the database file at `path`, creating it and its folder where missing and migrating it where old.
+
+        Raises LibraryDamaged: the file is no database, is corrupt, or was written by a newer version.
+        """
+        library = cls(path)
+        library.connection  # noqa: B018 - connecting is what raises
+        return library
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """This thread's connection. For the modules of ingest only."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self.path)
+            with self._guard:
+                self._connections.append(connection)
+        return connection
+
+    def lock(self) -> Lock:
+        """The writers' lock, not yet taken."""
+        return Lock(self.path.with_name("library.lock"))
+
+    def collections(self) -> list[CollectionRow]:
+        """All collections by name. "default" always exists."""
+        return reads.collections(self.connection)
+
+    def documents(
+        self,
+        collection: str | None = DEFAULT,
+        patterns: Sequence[str] = (),
+        *,
+        tokenizer: str | None = None,
+    ) -> list[DocumentRow]:
+        """The documents of a collection (None: of the library), files in natural order, what a file holds behind it.
+
+        `patterns`: globs where they have *, ? or [, otherwise substrings of the path, case-insensitive; a document
+        matches when any pattern matches it or what it lies in. `tokenizer`: whose token counts; None: the one used last.
+        Raises CollectionNotFound.
+        """
+        return reads.documents(self.connection, collection, patterns, tokenizer)
+
+    def document(self, document_id: int) -> DocumentRow:
+        """One document. Raises DocumentNotFound."""
+        return reads.document(self.connection, document_id)
+
+    def pages(self, document_id: int) -> list[PageRow]:
+        """All pages in order. A container (mailbox) has none. Raises DocumentNotFound."""
+        return reads.pages(self.connection, document_id)
+
+    def page(self, document_id: int, number: int) -> PageRow:
+        """One page by physical number from 1. Raises DocumentNotFound."""
+        return reads.page(self.connection, document_id, number)
+
+    def search(
+        self, query: str, collection: str | None = DEFAULT, limit: int = 20, documents: Sequence[int] = ()
+    ) -> list[Hit]:
+        """The best pages for `query`, best first. "quoted words" must stand together, other words add up and pages that
+        have all of them come first. Any punctuation is accepted; a query without words finds nothing. `documents`
+        narrows to these ids. Raises CollectionNotFound."""
+        return search.search(self.connection, query, collection, limit, documents)
+
+    def rank(
+        self, question: str, collection: str | None = DEFAULT, limit: int = 20, documents: Sequence[int] = ()
+    ) -> list[tuple[int, int, float]]:
+        """The pages that most likely answer `question`: (document id, page number, score), best first. Words that every
+        question has are dropped and rare words dominate. Empty when no word of the question occurs."""
+        return search.rank(self.connection, question, collection, limit, documents)
+
+    def counts(self, collection: str | None = DEFAULT) -> Counts:
+        """How much there is. Raises CollectionNotFound."""
+        return reads.counts(self.connection, collection)
+
+    def remove(self, patterns: Sequence[str], collection: str = DEFAULT) -> list[str]:
+        """Takes the files that match (see `documents`) out of the collection and says which, by path. The text goes when
+        no collection holds it any more; the user's files are never touched. Raises DocumentNotFound when nothing
+        matches, CollectionNotFound, LibraryBusy."""
+        with self.lock():
+            return writes.remove(self.connection, patterns, collection)
+
+    def remove_document(self, document_id: int, collection: str | None = None) -> list[str]:
+        """Takes the file of this document, with all its locations, out of `collection` (None: out of all) and says which
+        paths went. Raises DocumentNotFound, LibraryBusy."""
+        with self.lock():
+            return writes.remove_document(self.connection, document_id, collection)
+
+    def remove_collection(self, collection: str) -> list[str]:
+        """Drops a collection and says which files it held. "default" stays, empty. Raises CollectionNotFound."""
+        with self.lock():
+            return writes.remove_collection(self.connection, collection)
+
+    def verify(self) -> list[str]:
+        """What is wrong with the database, in sentences; empty when it is sound. Reads all of it."""
+        return reads.verify(self.connection)
+
+    def close(self) -> None:
+        """Closes every thread's connection."""
+        with self._guard:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+            self._local = threading.local()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
