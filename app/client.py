@@ -6,7 +6,7 @@ the way: they end with a `Problem`, so that there is one place to show it. Closi
 `aclosing`, or cancelling the task) closes its connection, which stops the engine's work for it.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -96,11 +96,11 @@ class Client:
 
     # ------------------------------------------------------------------------------------------------ streams
 
-    def ask(self, question: Question) -> AsyncIterator[AskEvent]:
+    def ask(self, question: Question) -> AsyncGenerator[AskEvent, None]:
         """Stage and Delta events, then an Answer or a Problem."""
         return self._lines("/v1/ask", question, AskEvent)
 
-    def add(self, paths: Sequence[str], collection: str = "default") -> AsyncIterator[AddEvent]:
+    def add(self, paths: Sequence[str], collection: str = "default") -> AsyncGenerator[AddEvent, None]:
         """Read files and folders (absolute paths). Stage and FileRead events, then Added or a Problem."""
         return self._lines("/v1/documents", AddFiles(paths=tuple(paths), collection=collection), AddEvent)
 
@@ -185,7 +185,7 @@ class Client:
             raise _refused(reply.status_code, reply.content)
         return reply
 
-    async def _lines(self, path: str, body: msgspec.Struct, events: Any) -> AsyncIterator[Any]:
+    async def _lines(self, path: str, body: msgspec.Struct, events: Any) -> AsyncGenerator[Any, None]:
         decode = msgspec.json.Decoder(events).decode
         try:
             async for line in self._post(path, body):
