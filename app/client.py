@@ -7,6 +7,7 @@ the way: they end with a `Problem`, so that there is one place to show it. Closi
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -188,8 +189,10 @@ class Client:
     async def _lines(self, path: str, body: msgspec.Struct, events: Any) -> AsyncGenerator[Any, None]:
         decode = msgspec.json.Decoder(events).decode
         try:
-            async for line in self._post(path, body):
-                yield decode(line)
+            # A generator that is closed does not close the one it iterates: aclosing does, and with it the connection.
+            async with aclosing(self._post(path, body)) as lines:
+                async for line in lines:
+                    yield decode(line)
         except httpx.TransportError as error:
             yield _unreachable(self.url, error).problem()
         except ClientError as error:
@@ -197,7 +200,7 @@ class Client:
         except msgspec.DecodeError as error:
             yield _unintelligible(str(error)).problem()
 
-    async def _post(self, path: str, body: msgspec.Struct) -> AsyncIterator[bytes]:
+    async def _post(self, path: str, body: msgspec.Struct) -> AsyncGenerator[bytes]:
         # A long prefill is silent work, not a dead server: only connecting has a limit.
         request = self._http.build_request(
             "POST",
