@@ -1,11 +1,11 @@
 """Joins library, engine and conversation: a question in, a stream of events out.
 
-Asyncio on the caller's loop; the library's blocking work runs in threads. Errors are raised as UnabridgedError out of the
-iterators, before or in the middle of a stream: the server turns them into its own shapes. Closing an iterator cancels
+Asyncio on the caller's loop; the library's blocking work runs in threads. Errors are raised as UnabridgedError out of
+the iterators, before or in a stream: the server turns them into its own shapes. Closing an iterator cancels
 the engine's request. Knows no HTTP and no terminal.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,15 +33,15 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
 class Assistant:
     """Answers questions over the documents of a library.
 
-    `library` opens a connection; it is called and closed in a worker thread, once a piece of work. `assemble` in
-    app/assembly.py builds one from settings and locations; `start` before the first question, `close` at the end.
+    `assemble` in app/assembly.py builds one from settings and locations; `start` before the first question, `close` at
+    the end. The library is shared with the server and stays open.
     """
 
     def __init__(
         self,
         *,
         settings: "Settings",
-        library: "Callable[[], Library]",
+        library: "Library",
         supervisor: "Supervisor",
         tokenizer: "Tokenizer",
         model: "InstalledModel",
