@@ -6,6 +6,8 @@ UnabridgedError
     OutOfMemory        the KV pool cannot grow
     EngineDied         the process ended while a request ran
     EngineUnavailable  the process cannot be started or reached
+    QueueFull          as many requests wait as may
+    InternalError      a defect of ours: the log has the traceback
     BadRequest         a request's fields contradict each other or are out of range
     StoreError         stored KV cannot be read or written
 """
@@ -53,3 +55,23 @@ class StoreError(EngineError):
     """KV on disk cannot be read or written."""
 
     code = "store_error"
+
+
+class QueueFull(EngineError):
+    """As many requests wait for the engine as may."""
+
+    code = "queue_full"
+
+
+class InternalError(EngineError):
+    """The engine failed in a way that it does not know: a defect of ours, or of the model's files."""
+
+    code = "internal"
+
+
+def engine_error(code: str, message: str, hint: str = "") -> EngineError:
+    """The error behind a Failed message, of the class whose code it carries (EngineError itself for a foreign one)."""
+    kinds = {kind.code: kind for kind in EngineError.__subclasses__()}
+    error = kinds.get(code, EngineError)(message, hint)
+    error.code = code
+    return error
