@@ -1,0 +1,85 @@
+"""What lies in a model folder: which format, which files. Torch-free.
+
+It looks at names only; whether the files are whole is for their readers.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from unabridged.models.errors import ModelDamaged, ModelNotFound, ModelUnsupported
+
+SHARD_INDEX = "model.safetensors.index.json"
+
+# What we read of a Hugging Face folder besides the weights.
+SIDE_FILES = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    SHARD_INDEX,
+)
+_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """The files of one checkpoint. `weights` are the GGUF file or the safetensors files in name order; `sides` the
+    configuration and tokenizer files that exist (none for GGUF: everything is in its metadata)."""
+
+    path: Path
+    format: Literal["gguf", "safetensors"]
+    weights: tuple[Path, ...]
+    sides: tuple[Path, ...]
+
+    @classmethod
+    def inspect(cls, path: Path) -> "ModelFolder":
+        """The checkpoint at a folder or a .gguf file. Raises ModelNotFound or ModelUnsupported, naming what is there."""
+        if path.is_file():
+            return cls._of_file(path)
+        if not path.is_dir():
+            raise ModelNotFound(f"no model at {path}", "give a folder with a checkpoint or a .gguf file")
+        ggufs = sorted(path.glob("*.gguf"))
+        tensors = sorted(path.glob("*.safetensors"))
+        if tensors and (path / "config.json").is_file():
+            sides = tuple(path / name for name in SIDE_FILES if (path / name).is_file())
+            return cls(path, "safetensors", tuple(tensors), sides)
+        if len(ggufs) == 1:
+            return cls(path, "gguf", (ggufs[0],), ())
+        raise cls._unusable(path, ggufs, tensors)
+
+    @classmethod
+    def _of_file(cls, path: Path) -> "ModelFolder":
+        if path.suffix != ".gguf":
+            raise ModelUnsupported(f"{path} is not a model", "give a .gguf file or a folder with config.json")
+        return cls(path.parent, "gguf", (path,), ())
+
+    @staticmethod
+    def _unusable(path: Path, ggufs: list[Path], tensors: list[Path]) -> ModelUnsupported:
+        if ggufs:
+            names = ", ".join(file.name for file in ggufs)
+            return ModelUnsupported(f"{path} holds {len(ggufs)} GGUF files ({names})", "name one of them")
+        if tensors:
+            return ModelUnsupported(f"{path} has weights but no config.json", "copy the checkpoint's config.json there")
+        if any(any(path.glob(pattern)) for pattern in _PICKLED):
+            return ModelUnsupported(
+                f"{path} holds pickled weights, which can run code when opened", "convert them to safetensors"
+            )
+        return ModelUnsupported(
+            f"{path} holds no checkpoint", "it needs config.json and *.safetensors, or one .gguf file"
+        )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of a checkpoint. Raises ModelDamaged naming the file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelDamaged(f"{path.name} is missing in {path.parent}", "copy the whole checkpoint folder") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelDamaged(f"{path.name} is not valid JSON ({error})", "download or copy it again") from error
+    if not isinstance(value, dict):
+        raise ModelDamaged(f"{path.name} holds a {type(value).__name__}, not an object", "download or copy it again")
+    return value

@@ -1,0 +1,162 @@
+"""Text to token ids and back, from the model's own files. Torch-free.
+
+Plain text is data: `encode` never adds a special token and never recognises one, whatever the text spells. Special
+tokens come from the chat template alone (`chat`, `chat_around`). Byte-level BPE only: each token is a run of bytes,
+which makes decoding exact and streaming safe. A tokenizer that we cannot rebuild exactly is refused, never guessed.
+"""
+
+import codecs
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from tokenizers import Tokenizer as Encoder
+
+from unabridged.models.chat import ChatTemplate, Special, Turn
+from unabridged.models.errors import ModelUnsupported
+from unabridged.models.tokenizer_files import TokenizerFiles, byte_alphabet, read_tokenizer_files
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Tokenizer:
+    """One model's tokenizer. Immutable; safe to share between threads."""
+
+    def __init__(self, files: TokenizerFiles) -> None:
+        self._files = files
+        self._encoder = Encoder.from_str(json.dumps(files.spec))
+        self._encoder.encode_special_tokens = True
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizer":
+        """From an installed model's folder or a .gguf file. Raises ModelDamaged or ModelUnsupported."""
+        return cls(read_tokenizer_files(folder))
+
+    @cached_property
+    def id(self) -> str:
+        """Short hash of everything that changes the ids of plain text: stored tokens carry it."""
+        shown = json.dumps(self._files.spec, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(shown.encode()).hexdigest()[:16]
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id."""
+        return len(self._bytes)
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """Tokens that end an answer."""
+        return self._files.eos_ids
+
+    @property
+    def has_chat(self) -> bool:
+        """Whether the model brings a chat template."""
+        return self._files.template is not None
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of plain text."""
+        encoded = self._encoder.encode_batch_fast([_valid(text)], add_special_tokens=False)
+        return list(encoded[0].ids)
+
+    def encode_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Ids of plain text, and for each the characters `text[start:end]` it stands for. Tokens that share a character
+        (parts of its UTF-8 bytes) share its span."""
+        encoded = self._encoder.encode(_valid(text), add_special_tokens=False)
+        return list(encoded.ids), list(encoded.offsets)
+
+    def unencodable(self, text: str) -> str:
+        """The characters, each once, that this vocabulary cannot represent and that `encode` therefore leaves out.
+        Some vocabularies lack bytes that their training text lacked."""
+        missing = self._missing_bytes
+        return "".join(sorted(char for char in set(_valid(text)) if not missing.isdisjoint(char.encode())))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of these ids. Special tokens have no text; bytes that are not UTF-8 become U+FFFD."""
+        return b"".join(self._bytes[one] for one in ids).decode("utf-8", errors="replace")
+
+    def stream(self) -> "StreamDecoder":
+        """A decoder for ids that come one at a time."""
+        return StreamDecoder(self._bytes)
+
+    def chat(self, turns: Sequence[Turn], generation_prompt: bool = True) -> list[int]:
+        """Ids of a conversation as the model was trained to see it; `generation_prompt` opens the answer.
+
+        Raises ModelUnsupported when the model has no chat template or its template refuses these turns.
+        """
+        before, after = self._chat(turns, generation_prompt, None)
+        return before + after
+
+    def chat_around(self, turns: Sequence[Turn], marker: str) -> tuple[list[int], list[int]]:
+        """`chat`, split where `marker` stands in a content: (ids before it, ids after it); the marker itself is gone.
+
+        Raises ValueError when the marker does not stand exactly once in the contents.
+        """
+        return self._chat(turns, True, marker)
+
+    def _chat(self, turns: Sequence[Turn], generation_prompt: bool, marker: str | None) -> tuple[list[int], list[int]]:
+        valid = [(role, _valid(content)) for role, content in turns]
+        before: list[int] = []
+        ids: list[int] = []
+        for piece in self._template.pieces(valid, generation_prompt, marker):
+            if piece.split:
+                before, ids = ids, []
+            elif piece.special is not None:
+                ids.append(piece.special)
+            else:
+                ids += self.encode(piece.text)
+        return before, ids
+
+    @cached_property
+    def _template(self) -> ChatTemplate:
+        if self._files.template is None:
+            raise ModelUnsupported("the model has no chat template", "use an instruction-tuned model")
+        specials = [
+            Special(one["content"], one["id"], one.get("lstrip", False), one.get("rstrip", False))
+            for one in self._files.added
+        ]
+        return ChatTemplate(self._files.template, specials, self._files.names)
+
+    @cached_property
+    def _bytes(self) -> list[bytes]:
+        """The bytes of each token, by id; of a special token none."""
+        alphabet = byte_alphabet()
+        vocab: dict[str, int] = self._files.spec["model"]["vocab"]
+        added = {one["id"]: b"" if one["special"] else one["content"].encode() for one in self._files.added}
+        size = 1 + max(max(vocab.values()), max(added, default=0))
+        table = [b""] * size
+        for token, index in vocab.items():
+            if index not in added:
+                table[index] = bytes(alphabet[char] for char in token)
+        for index, content in added.items():
+            table[index] = content
+        return table
+
+    @cached_property
+    def _missing_bytes(self) -> frozenset[int]:
+        """Bytes of valid UTF-8 that no token of the vocabulary stands for."""
+        vocab = self._files.spec["model"]["vocab"]
+        return frozenset(byte for char, byte in byte_alphabet().items() if char not in vocab)
+
+
+class StreamDecoder:
+    """Bytes of tokens in, characters out: never half of one."""
+
+    def __init__(self, table: list[bytes]) -> None:
+        self._table = table
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def push(self, token: int) -> str:
+        """The text that became certain with this token; may be empty."""
+        return self._decoder.decode(self._table[token])
+
+    def flush(self) -> str:
+        """What is left at the end: U+FFFD for a character that never became whole."""
+        return self._decoder.decode(b"", final=True)
+
+
+def _valid(text: str) -> str:
+    """Lone surrogates have no UTF-8: each becomes U+FFFD, so that spans keep counting the caller's characters."""
+    return _SURROGATE.sub("\ufffd", text)
