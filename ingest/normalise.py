@@ -1,0 +1,64 @@
+"""Makes extracted text safe to store and compare, without changing what a reader sees.
+
+`normalise` is the one gate through which every character of every document passes: no NUL, control characters, lone
+surrogates or noncharacters, "\\n" line ends, NFC. It does not fold case, accents or compatibility forms: the text is
+shown and quoted as it stands, and the search index does its own folding.
+"""
+
+import re
+import unicodedata
+
+_LIGATURES = {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl", 0xFB05: "st", 0xFB06: "st"}
+_LINE_ENDS = {0x0B: "\n", 0x0C: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n\n"}
+# Bidi embeddings and overrides, tags and interlinear marks: invisible, and able to show a text that is not there.
+_INVISIBLE = [
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+    *range(0xE0000, 0xE0080),
+    *range(0xFFF9, 0xFFFC),
+    0xFEFF,
+    0x200B,
+    0x2060,
+]
+_CONTROLS = [*range(0x01, 0x09), *range(0x0E, 0x20), *range(0x7F, 0x85), *range(0x86, 0xA0)]
+_NONCHARACTERS = [*range(0xFDD0, 0xFDF0), *(p << 16 | low for p in range(17) for low in (0xFFFE, 0xFFFF))]
+
+_TABLE: dict[int, str | None] = {
+    **dict.fromkeys(_INVISIBLE),
+    **dict.fromkeys(_CONTROLS),
+    **dict.fromkeys(_NONCHARACTERS),
+    **_LIGATURES,
+    **_LINE_ENDS,
+    0x00: " ",  # a separator in the files that have it; between letters of a broken font the page gate sees it first
+}
+_SPECIAL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060\u2066-\u2069\ufb00-\ufb06\ufdd0-\ufdef\ufeff\ufff9-\ufffb"
+    "\ufffe\uffff\U0001fffe\U0001ffff\U000e0000-\U000e007f]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SOFT_HYPHEN = re.compile("\u00ad(?:[ \t]*\r?\n[ \t]*)?")
+
+
+def mend_surrogates(text: str) -> str:
+    """Surrogate pairs become the character they stand for; lone ones are dropped."""
+    if not _SURROGATE.search(text):
+        return text
+    return _SURROGATE.sub("", text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore"))
+
+
+def normalise(text: str) -> str:
+    """The text that is stored and shown."""
+    text = mend_surrogates(text)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\u00ad" in text:
+        text = _SOFT_HYPHEN.sub("", text)
+    if _SPECIAL.search(text):
+        text = text.translate(_TABLE)
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def one_line(text: str, limit: int = 500) -> str:
+    """A title or a header value: normalised, white space folded, at most `limit` characters."""
+    line = " ".join(normalise(text[: 4 * limit]).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,171 @@
+"""The process that reads files: `python -m unabridged.ingest.reader LIMITS`, driven by `worker` over its two pipes.
+
+It parses hostile input, so it holds nothing worth stealing and may do little: user files are opened read-only, no file
+can be written (RLIMIT_FSIZE 0), memory is bounded, and the kernel ends it when a page takes too much processor time.
+One file at a time; the process is reused for the next.
+"""
+
+import errno
+import math
+import os
+import resource
+import stat
+import sys
+import time
+from collections.abc import Generator, Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from unabridged.ingest import wire
+from unabridged.ingest.detect import HEAD, detect
+from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
+from unabridged.ingest.extract import guarded, read_source, reader_of
+from unabridged.ingest.limits import Limits
+from unabridged.ingest.normalise import normalise
+from unabridged.ingest.reading import Place, Reading, Source, Unreadable
+
+
+def main() -> None:
+    """Serves requests until the other side closes its pipe."""
+    limits = msgspec.json.decode(sys.argv[1].encode(), type=Limits)
+    requests, replies = _pipes()
+    confine(limits)
+    replies.write(wire.frame(wire.Started()))
+    while header := requests.read(wire.HEADER):
+        request = wire.decode_read(requests.read(int.from_bytes(header, "little")))
+        serve(request, limits, replies)
+
+
+def _pipes() -> tuple[BinaryIO, BinaryIO]:
+    """The two pipes, moved away from where a library might read or print."""
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    return requests, replies
+
+
+def confine(limits: Limits) -> None:
+    """Gives up what reading does not need."""
+    _soften(resource.RLIMIT_AS, limits.memory_bytes)
+    _soften(resource.RLIMIT_FSIZE, 0)
+    _soften(resource.RLIMIT_CORE, 0)
+
+
+def _soften(which: int, value: int) -> None:
+    _, hard = resource.getrlimit(which)
+    resource.setrlimit(which, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+
+
+class Meter:
+    """Processor time of one file. The kernel's limit is set anew at every step, so that a step which never returns
+    ends the process; a file that is slow as a whole is stopped between two steps."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.start = time.process_time()
+        self.steps = 0
+        self.arm()
+
+    def used(self) -> float:
+        """CPU seconds of this file."""
+        return time.process_time() - self.start
+
+    def arm(self) -> None:
+        """Gives the next step its time."""
+        _soften(resource.RLIMIT_CPU, math.ceil(time.process_time() + self.limits.page_seconds))
+
+    def step(self, item: Item) -> bool:
+        """Counts what came; False when the file has used up its time."""
+        if not isinstance(item, Opened):
+            self.steps += 1
+            self.arm()
+        return self.used() < self.limits.cpu_seconds + self.limits.page_credit * self.steps
+
+
+def serve(request: wire.Read, limits: Limits, replies: BinaryIO) -> None:
+    """Reads one file and sends what it gives."""
+
+    def send(message: wire.Reply) -> None:
+        data = memoryview(wire.frame(message))
+        while data:
+            data = data[replies.write(data) or 0 :]
+
+    meter = Meter(limits)
+    reading = Reading(
+        limits=limits,
+        child=read_source,
+        password=request.password,
+        expect=lambda ref, pages: send(wire.Expect(ref=ref, pages=pages)),
+        skip=request.skip,
+    )
+    items = read_path(request.path, reading)
+    item = next(items, None)
+    while item is not None:
+        send(item)
+        item = next(items, None) if meter.step(item) else _stop(items, limits)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    send(wire.Done(peak_bytes=peak, cpu_seconds=meter.used()))
+
+
+def _stop(items: Generator[Item, None, None], limits: Limits) -> Item | None:
+    """Ends the document that is being read; the reader of a container goes on with the next."""
+    reason = f"stopped: takes more than {limits.cpu_seconds:g} seconds of processor time"
+    try:
+        return items.throw(Unreadable(Status.DAMAGED, reason))
+    except StopIteration:
+        return None
+
+
+def read_path(path: bytes, reading: Reading) -> Generator[Item, None, None]:
+    """The items of a file on disk."""
+    name = normalise(Path(os.fsdecode(path)).name)
+    try:
+        file = _open(path)
+    except OSError as error:
+        yield from _unopened(name, reading, f"cannot be opened: {error.strerror}")
+        return
+    with file:
+        yield from _read_open(file, name, reading)
+
+
+def _open(path: bytes) -> BufferedReader:
+    """The file, for reading only; never a pipe or a device, which could block for ever."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file")
+    return file
+
+
+def _read_open(file: BufferedReader, name: str, reading: Reading) -> Iterator[Item]:
+    size = os.fstat(file.fileno()).st_size
+    found = detect(file.read(HEAD), name)
+    source = Source(name, file=file)
+    if found.kind not in (Kind.MAILBOX, Kind.OTHER):
+        limit = reading.limits.file_bytes
+        if size > limit:
+            reason = f"{size >> 20:,} MB: files of more than {limit >> 20:,} MB are not read"
+            yield from _refused(source, found.kind, reading, Status.TOO_LARGE, reason)
+            return
+        file.seek(0)
+        source = Source(name, data=file.read())
+    yield from guarded(reader_of(found), source, reading, Place(), found.kind)
+
+
+def _refused(source: Source, kind: Kind, reading: Reading, status: Status, reason: str) -> Iterator[Item]:
+    ref = reading.ref()
+    yield Opened(ref=ref, parent=None, name=source.name, kind=kind, size=source.size)
+    yield Closed(ref=ref, status=status, reason=reason)
+
+
+def _unopened(name: str, reading: Reading, reason: str) -> Iterator[Item]:
+    yield from _refused(Source(name), Kind.OTHER, reading, Status.DAMAGED, reason)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The messages between `worker` and its reader processes: a 4-byte little-endian length and a msgpack body."""
+
+import msgspec
+
+from unabridged.ingest.document import Closed, Opened, Page
+
+HEADER = 4
+
+
+class Read(msgspec.Struct, frozen=True, kw_only=True):
+    """Read this file. `skip` pages of it are already known: their numbers are counted, they are not read."""
+
+    path: bytes
+    password: str | None = None
+    skip: int = 0
+
+
+class Expect(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The document `ref` has this many pages."""
+
+    ref: int
+    pages: int
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The process is ready to read."""
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The file is at its end. `peak_bytes` is the largest resident size of the process so far."""
+
+    peak_bytes: int
+    cpu_seconds: float
+
+
+Reply = Opened | Page | Closed | Expect | Started | Done
+
+decode_read = msgspec.msgpack.Decoder(Read).decode
+decode_reply = msgspec.msgpack.Decoder(Reply).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def frame(message: Read | Reply) -> bytes:
+    """A message as it goes over the pipe."""
+    body = _encode(message)
+    return len(body).to_bytes(HEADER, "little") + body

@@ -1,0 +1,281 @@
+"""Reads files in processes of their own, so that a file that crashes, hangs or swells its parser harms nothing else.
+
+    with Workers(2) as workers:
+        for item in workers.read(path): ...            # from any thread; one process a call
+
+However a reader process ends, the stream of its file is whole: every document that was opened is closed with a status
+and a reason, and every page that was announced comes, read or flagged UNREAD. A file never raises; `ReaderUnavailable`
+is raised when no reader process can be started at all.
+"""
+
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, cast
+
+import msgspec
+
+from unabridged.ingest import wire
+from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Status
+from unabridged.ingest.errors import IngestError
+from unabridged.ingest.limits import Limits
+
+_START_SECONDS = 60
+_RESUMES = 3  # pages of one file that may each cost a process
+_RECYCLE_BYTES = 512 << 20
+_RECYCLE_FILES = 2_000
+
+
+class ReaderUnavailable(IngestError):
+    """The process that reads files cannot be started."""
+
+    code = "reader_unavailable"
+
+
+class _Gone(Exception):
+    """The reader process ended, or was ended, in the middle of a file."""
+
+
+class _Process:
+    """One reader process."""
+
+    def __init__(self, limits: Limits) -> None:
+        # -P: never import a module from the folder that the user happens to be in.
+        command = [sys.executable, "-P", "-B", "-m", "unabridged.ingest.reader", msgspec.json.encode(limits).decode()]
+        pipe = subprocess.PIPE
+        self._popen = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd="/", start_new_session=True)
+        self._in = cast(IO[bytes], self._popen.stdin)
+        self._out = cast(IO[bytes], self._popen.stdout)
+        self._err = cast(IO[bytes], self._popen.stderr)
+        self._buffer = bytearray()
+        self.files = 0
+        self.peak_bytes = 0
+        self._await_start()
+
+    def _await_start(self) -> None:
+        try:
+            self.receive(_START_SECONDS)
+        except _Gone as gone:
+            said = self._err.read().decode("utf-8", "replace").strip().splitlines()
+            hint = said[-1] if said else str(gone)
+            raise ReaderUnavailable("the process that reads files does not start", hint) from gone
+        finally:
+            self._err.close()
+
+    def send(self, request: wire.Read) -> None:
+        """Asks for a file."""
+        try:
+            self._in.write(wire.frame(request))
+            self._in.flush()
+        except OSError as error:
+            raise _Gone(self._epitaph()) from error
+
+    def receive(self, seconds: float) -> wire.Reply:
+        """The next message. Raises _Gone when none comes within `seconds`, or the process has ended."""
+        while (body := self._whole()) is None:
+            ready, _, _ = select.select([self._out], [], [], seconds)
+            if not ready:
+                self.kill()
+                raise _Gone(f"stopped: nothing came for {seconds:g} seconds")
+            data = os.read(self._out.fileno(), 1 << 16)
+            if not data:
+                raise _Gone(self._epitaph())
+            self._buffer += data
+        return wire.decode_reply(body)
+
+    def _whole(self) -> bytes | None:
+        """The body of the first message if it is here completely."""
+        if len(self._buffer) < wire.HEADER:
+            return None
+        end = wire.HEADER + int.from_bytes(self._buffer[: wire.HEADER], "little")
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[wire.HEADER : end])
+        del self._buffer[:end]
+        return body
+
+    def _epitaph(self) -> str:
+        """Why the process ended, for people."""
+        try:
+            code = self._popen.wait(10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return "its reader stopped answering"
+        if code == -signal.SIGXCPU:
+            return "stopped: takes too much processor time"
+        if code in (-signal.SIGABRT, -signal.SIGTRAP, -signal.SIGILL):
+            return "its reader was stopped: out of memory, or a fault in the file"
+        if code < 0:
+            return f"its reader crashed (signal {signal.Signals(-code).name})"
+        return f"its reader ended unexpectedly (exit code {code})"
+
+    def worn(self) -> bool:
+        """Time for a new process: memory that a parser took is seldom given back."""
+        return self.files >= _RECYCLE_FILES or self.peak_bytes > _RECYCLE_BYTES
+
+    def kill(self) -> None:
+        """Ends the process now."""
+        self._popen.kill()
+        self._popen.wait()
+        self._in.close()
+        self._out.close()
+
+
+class _Ledger:
+    """What the stream of a file still owes: documents to close, pages announced and not come."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, int] = {}
+        self.announced: dict[int, int] = {}
+        self.kinds: dict[int, Kind] = {}
+
+    def follow(self, item: Item) -> None:
+        """Keeps the books."""
+        if isinstance(item, Opened):
+            self.open[item.ref] = 0
+            self.kinds[item.ref] = item.kind
+        elif isinstance(item, Page):
+            self.open[item.ref] = item.number
+        else:
+            del self.open[item.ref]
+
+    def resumable(self) -> bool:
+        """Only the file itself is open, a PDF with pages to come after the one that ended the process."""
+        return list(self.open) == [0] and self.kinds[0] == Kind.PDF and self.open[0] + 1 < self.announced.get(0, 0)
+
+    def lost_page(self) -> Page:
+        """Stands for the page that ended the process."""
+        return Page(ref=0, number=self.open[0] + 1, text="", flags=(Flag.UNREAD,), score=0.0)
+
+    def settle(self, path: Path, reason: str) -> Iterator[Item]:
+        """Everything that is owed."""
+        if not self.kinds:
+            yield Opened(ref=0, parent=None, name=path.name, kind=Kind.OTHER)
+            self.open[0] = 0
+        for ref, got in reversed(self.open.items()):
+            total = self.announced.get(ref, 0)
+            for number in range(got + 1, total + 1):
+                yield Page(ref=ref, number=number, text="", flags=(Flag.UNREAD,), score=0.0)
+            where = f" after page {got:,} of {total:,}" if got and total else f" at page {got + 1:,}" if got else ""
+            yield Closed(ref=ref, status=Status.PARTIAL if got else Status.DAMAGED, reason=f"{reason}{where}")
+        self.open.clear()
+
+
+class Workers:
+    """A pool of reader processes, started when needed and reused. Safe to use from several threads."""
+
+    def __init__(self, count: int = 1, limits: Limits | None = None) -> None:
+        self.count = count
+        self.limits = limits or Limits()
+        self.peak_bytes = 0
+        self._slots: queue.LifoQueue[_Process | None] = queue.LifoQueue()
+        for _ in range(count):
+            self._slots.put(None)
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def read(self, path: Path, password: str | None = None) -> Iterator[Item]:
+        """The items of one file, as they come. Waits while all processes are busy. Leaving the iterator early ends the
+        process that reads."""
+        process = self._slots.get()
+        whole = False
+        try:
+            reading = _FileReading(path.absolute(), password, self.limits, process)
+            process = None
+            try:
+                yield from reading.items()
+                whole = True
+            finally:
+                process = reading.keep(whole)
+        finally:
+            self.peak_bytes = max(self.peak_bytes, process.peak_bytes if process else 0)
+            self._slots.put(process)
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for _ in range(self.count):
+            if process := self._slots.get():
+                process.kill()
+        for _ in range(self.count):
+            self._slots.put(None)
+
+
+class _FileReading:
+    """One file through one process, or through its successors where a page ends it."""
+
+    def __init__(self, path: Path, password: str | None, limits: Limits, process: _Process | None) -> None:
+        self.path = path
+        self.password = password
+        self.limits = limits
+        self.process = process
+        self.ledger = _Ledger()
+        self.lost: list[tuple[int, str]] = []
+
+    def items(self) -> Iterator[Item]:
+        """The whole stream."""
+        for _ in range(_RESUMES):
+            try:
+                yield from self._attempt()
+                return
+            except _Gone as gone:
+                self._bury()
+                if not self.ledger.resumable():
+                    yield from self.ledger.settle(self.path, str(gone))
+                    return
+                page = self.ledger.lost_page()
+                self.lost.append((page.number, str(gone)))
+                self.ledger.follow(page)
+                yield page
+        yield from self.ledger.settle(self.path, self._losses())
+
+    def _attempt(self) -> Iterator[Item]:
+        self.process = process = self.process or _Process(self.limits)
+        skip = self.ledger.open.get(0, 0)
+        process.send(wire.Read(path=os.fsencode(self.path), password=self.password, skip=skip))
+        while not isinstance(message := process.receive(self.limits.idle_seconds), wire.Done):
+            if isinstance(message, wire.Expect):
+                self.ledger.announced[message.ref] = message.pages
+            elif isinstance(message, Opened | Page | Closed):
+                if skip and isinstance(message, Opened) and message.ref == 0:
+                    continue
+                self.ledger.follow(message)
+                yield self._amended(message)
+        process.files += 1
+        process.peak_bytes = message.peak_bytes
+
+    def _amended(self, item: Item) -> Item:
+        """The end of a file that lost pages on the way says so."""
+        if not (self.lost and isinstance(item, Closed) and item.ref == 0):
+            return item
+        status = Status.PARTIAL if item.status in (Status.READ, Status.NO_TEXT) else item.status
+        return Closed(ref=0, status=status, reason="; ".join(filter(None, (self._losses(), item.reason))))
+
+    def _losses(self) -> str:
+        return "; ".join(f"page {number} unread: {reason}" for number, reason in self.lost)
+
+    def _bury(self) -> None:
+        if self.process:
+            self.process.kill()
+        self.process = None
+
+    def keep(self, whole: bool) -> _Process | None:
+        """The process if it is fit for another file."""
+        if self.process and (not whole or self.process.worn()):
+            self._bury()
+        return self.process
+
+
+def read_file(path: Path, limits: Limits | None = None, password: str | None = None) -> Iterator[Item]:
+    """The items of one file, read in a process of its own."""
+    with Workers(1, limits) as workers:
+        yield from workers.read(path, password)

@@ -1,0 +1,86 @@
+"""The promises of reading in a process: whole streams, whatever happens to the process."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
+from unabridged.ingest.limits import Limits
+from unabridged.ingest.worker import Workers, read_file
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    """One process for the tests of this module."""
+    with Workers(1) as pool:
+        yield pool
+
+
+def _ends(items: list[Item]) -> list[Closed]:
+    return [item for item in items if isinstance(item, Closed)]
+
+
+def test_a_text_file_becomes_a_document_with_pages(workers: Workers, tmp_path: Path) -> None:
+    path = tmp_path / "note.md"
+    path.write_text("# The title\n\n" + "One paragraph of the note.\n\n" * 400)
+    items = list(workers.read(path))
+    opened = items[0]
+    assert isinstance(opened, Opened)
+    assert (opened.kind, opened.title, opened.name) == (Kind.MARKDOWN, "The title", "note.md")
+    pages = [item for item in items if isinstance(item, Page)]
+    assert [page.number for page in pages] == list(range(1, len(pages) + 1))
+    assert "".join(page.text for page in pages) == path.read_text()
+    assert _ends(items) == [Closed(ref=0, status=Status.READ)]
+
+
+def test_a_missing_file_is_a_document_with_a_reason(workers: Workers, tmp_path: Path) -> None:
+    end = _ends(list(workers.read(tmp_path / "gone.txt")))[0]
+    assert (end.status, end.reason) == (Status.DAMAGED, "cannot be opened: No such file or directory")
+
+
+def test_a_pipe_does_not_block_the_reader(workers: Workers, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert _ends(list(workers.read(tmp_path / "pipe")))[0].reason == "cannot be opened: not a regular file"
+
+
+def test_a_file_over_the_limit_is_too_large(tmp_path: Path) -> None:
+    path = tmp_path / "big.txt"
+    path.write_bytes(b"x" * 3_000_000)
+    end = _ends(list(read_file(path, Limits(file_bytes=1 << 20))))[0]
+    assert (end.status, end.reason) == (Status.TOO_LARGE, "2 MB: files of more than 1 MB are not read")
+
+
+def test_leaving_a_file_early_leaves_the_pool_usable(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("A line of text.\n" * 100_000)
+    with Workers(1) as pool:
+        stream = pool.read(path)
+        next(stream)
+        stream.close()
+        assert _ends(list(pool.read(path)))[0].status == Status.READ
+
+
+def test_a_killed_process_ends_its_file_with_all_pages_accounted_for(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("A line of text.\n" * 200_000)
+    with Workers(1) as pool:
+        stream = pool.read(path)
+        items = [next(stream) for _ in range(5)]
+        os.kill(_child_of(os.getpid()), signal.SIGKILL)
+        items += list(stream)
+        numbers = [item.number for item in items if isinstance(item, Page)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) > 1_000
+        end = _ends(items)[0]
+        assert end.status == Status.PARTIAL
+        assert "SIGKILL" in end.reason
+        assert _ends(list(pool.read(path)))[0].status == Status.READ
+
+
+def _child_of(pid: int) -> int:
+    """The reader process of this test's pool: the youngest child."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return max(int(child) for child in children)
