@@ -41,7 +41,7 @@ class RopeScaling:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """One decoder-only transformer. `window`: tokens it was trained on; `head_dim` times `heads` need not be `hidden`."""
+    """One decoder-only transformer. `window`: tokens it was trained on. `head_dim * heads` need not be `hidden`."""
 
     architecture: str
     vocab_size: int

@@ -36,7 +36,7 @@ class ModelFolder:
 
     @classmethod
     def inspect(cls, path: Path) -> "ModelFolder":
-        """The checkpoint at a folder or a .gguf file. Raises ModelNotFound or ModelUnsupported, naming what is there."""
+        """The checkpoint at a folder or .gguf file. Raises ModelNotFound or ModelUnsupported, naming what is there."""
         if path.is_file():
             return cls._of_file(path)
         if not path.is_dir():

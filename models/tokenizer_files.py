@@ -17,7 +17,10 @@ from unabridged.models.folder import ModelFolder, read_json
 # Tokens that end an answer by convention, whether or not the files list them as end tokens.
 END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>")
 
-_LLAMA3_SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_LLAMA3_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 def _byte_level(use_regex: bool) -> dict[str, Any]:
@@ -190,7 +193,7 @@ def _added(index: int, text: str, special: bool) -> dict[str, Any]:
 def _gguf_ends(metadata: Mapping[str, Any], added: list[dict[str, Any]]) -> frozenset[int]:
     listed = {metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")}
     named = {one["id"] for one in added if one["special"] and one["content"] in END_TOKENS}
-    return frozenset((listed | named) - {None})
+    return frozenset(named | {one for one in listed if one is not None})
 
 
 def _gguf_names(metadata: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,49 @@
+"""SHA-256 of files, while they are read or copied. Torch-free."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+# Called with the number of bytes done since the last call.
+Progress = Callable[[int], None]
+
+_BLOCK = 1 << 20
+
+
+def sha256_of(path: Path, progress: Progress | None = None) -> str:
+    """Hex digest of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            if progress:
+                progress(len(block))
+    return digest.hexdigest()
+
+
+def copy_hashed(source: Path, target: Path, progress: Progress | None = None) -> str:
+    """Copy a file, flushed to the disk, and give its hex digest."""
+    digest = hashlib.sha256()
+    with source.open("rb") as file, target.open("xb") as out:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            out.write(block)
+            if progress:
+                progress(len(block))
+        sync(out.fileno())
+    return digest.hexdigest()
+
+
+def sync(descriptor: int) -> None:
+    """Have the operating system write what it holds of this file or folder."""
+    os.fsync(descriptor)
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames and new names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
