@@ -66,7 +66,8 @@ class Conversations:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         with self._open() as db:
             db.execute(
-                "INSERT INTO conversations VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
+                "INSERT INTO conversations VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
                 (id, _title(question), collection, now, now),
             )
             db.execute(
