@@ -1,0 +1,119 @@
+"""From a model folder to a Llama in memory: each weight is read once and copied to its place.
+
+Query, key and value projections share one matrix, gate and up another; rows arrive in any order.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from unabridged.models.config import ModelConfig
+from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.layers import Layer, Norm
+from unabridged.models.linear import Dense
+from unabridged.models.llama import Llama
+from unabridged.models.weights import open_checkpoint
+
+
+def load_model(path: Path, dtype: torch.dtype = torch.float32) -> Llama:
+    """The model at a folder or .gguf file, on the CPU.
+
+    Raises ModelNotFound, ModelUnsupported, or ModelDamaged naming the tensor or file that is wrong.
+    """
+    config, stream = open_checkpoint(path)
+    return build(config, stream, dtype, path.name)
+
+
+def build(config: ModelConfig, stream: Iterable[tuple[str, Tensor]], dtype: torch.dtype, name: str) -> Llama:
+    """A Llama from named weights. `name` is the model's, for errors."""
+    places = _Places(config, dtype, name)
+    for key, tensor in stream:
+        places.put(key, tensor)
+    places.check()
+    return places.model()
+
+
+class _Places:
+    """The model's matrices, allocated once, and which checkpoint tensor fills which rows."""
+
+    def __init__(self, config: ModelConfig, dtype: torch.dtype, name: str) -> None:
+        self._config = config
+        self._name = name
+        self._tensors: dict[str, Tensor] = {}
+        self._slots: dict[str, Tensor] = {}
+        self._dtype = dtype
+        self._declare()
+        self._open = set(self._slots)
+
+    def put(self, key: str, tensor: Tensor) -> None:
+        slot = self._slots.get(key)
+        if slot is None:
+            if key == "lm_head.weight" and self._config.tied:
+                return
+            raise ModelUnsupported(f"{self._name}: weight {key} has no place in a Llama model")
+        if slot.shape != tensor.shape:
+            found, wanted = list(tensor.shape), list(slot.shape)
+            raise ModelDamaged(f"{self._name}: {key} has shape {found}, its configuration says {wanted}")
+        slot.copy_(tensor)
+        self._open.discard(key)
+
+    def check(self) -> None:
+        if self._open:
+            some = ", ".join(sorted(self._open)[:3])
+            raise ModelDamaged(
+                f"{self._name}: {len(self._open)} weights are missing ({some}, ...)", "copy all its files"
+            )
+
+    def model(self) -> Llama:
+        config, tensors = self._config, self._tensors
+        layers = tuple(self._layer(index) for index in range(config.layers))
+        embedding = tensors["embedding"]
+        return Llama(
+            config, embedding, layers, Norm(tensors["norm"], config.norm_eps), Dense(tensors.get("head", embedding))
+        )
+
+    def _layer(self, index: int) -> Layer:
+        def at(part: str) -> Tensor:
+            return self._tensors[f"{index}.{part}"]
+
+        eps = self._config.norm_eps
+        return Layer(
+            attention_norm=Norm(at("attention_norm"), eps),
+            qkv=Dense(at("qkv")),
+            output=Dense(at("output")),
+            mlp_norm=Norm(at("mlp_norm"), eps),
+            gate_up=Dense(at("gate_up")),
+            down=Dense(at("down")),
+        )
+
+    def _declare(self) -> None:
+        config = self._config
+        self._matrix("embedding", {"model.embed_tokens.weight": config.vocab_size}, config.hidden)
+        self._vector("norm", "model.norm.weight")
+        if not config.tied:
+            self._matrix("head", {"lm_head.weight": config.vocab_size}, config.hidden)
+        for index in range(config.layers):
+            self._declare_layer(index)
+
+    def _declare_layer(self, index: int) -> None:
+        config, key = self._config, f"model.layers.{index}."
+        queries, shared = config.heads * config.head_dim, config.kv_heads * config.head_dim
+        attention, mlp = key + "self_attn.", key + "mlp."
+        rows = {"q_proj.weight": queries, "k_proj.weight": shared, "v_proj.weight": shared}
+        self._matrix(f"{index}.qkv", {attention + name: count for name, count in rows.items()}, config.hidden)
+        self._matrix(f"{index}.output", {attention + "o_proj.weight": config.hidden}, queries)
+        gate_up = {mlp + name: config.intermediate for name in ("gate_proj.weight", "up_proj.weight")}
+        self._matrix(f"{index}.gate_up", gate_up, config.hidden)
+        self._matrix(f"{index}.down", {mlp + "down_proj.weight": config.hidden}, config.intermediate)
+        self._vector(f"{index}.attention_norm", key + "input_layernorm.weight")
+        self._vector(f"{index}.mlp_norm", key + "post_attention_layernorm.weight")
+
+    def _matrix(self, place: str, rows: dict[str, int], columns: int) -> None:
+        whole = torch.empty(sum(rows.values()), columns, dtype=self._dtype)
+        self._tensors[place] = whole
+        self._slots.update(zip(rows, whole.split(list(rows.values())), strict=True))
+
+    def _vector(self, place: str, key: str) -> None:
+        self._tensors[place] = self._slots[key] = torch.empty(self._config.hidden, dtype=self._dtype)

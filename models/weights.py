@@ -1,0 +1,73 @@
+"""Weights of a checkpoint as a stream of (Hugging Face name, tensor), one tensor in memory at a time.
+
+It knows files and shards, not which tensors a model needs: `unabridged.models.load` matches the two.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from unabridged.models.config import ModelConfig
+from unabridged.models.container import read_header
+from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.folder import SHARD_INDEX, ModelFolder, read_json
+from unabridged.models.gguf import config_of, stream_gguf
+
+Stream = Iterator[tuple[str, Tensor]]
+
+# Buffers that old checkpoints carry and a config makes redundant.
+_IGNORED = (".rotary_emb.inv_freq",)
+
+
+def open_checkpoint(path: Path) -> tuple[ModelConfig, Stream]:
+    """The configuration and the weights at a model folder or .gguf file.
+
+    Raises ModelNotFound, ModelUnsupported or ModelDamaged, at once for the configuration, while streaming for weights.
+    """
+    folder = ModelFolder.inspect(path)
+    if folder.format == "gguf":
+        header = read_header(folder.weights[0])
+        config = config_of(header)
+        return config, stream_gguf(header, config)
+    generation = folder.path / "generation_config.json"
+    options = read_json(generation) if generation.is_file() else None
+    config = ModelConfig.from_hf(read_json(folder.path / "config.json"), options)
+    return config, stream_safetensors(folder)
+
+
+def stream_safetensors(folder: ModelFolder) -> Stream:
+    """Every tensor of the safetensors files, in the files' dtype. With a shard index, exactly the shards it names."""
+    for file in _shards(folder):
+        try:
+            with safe_open(file, framework="pt") as shard:
+                for name in list(shard.keys()):
+                    if not name.endswith(_IGNORED):
+                        yield name, _floating(file, name, shard.get_tensor(name))
+        except SafetensorError as error:
+            raise ModelDamaged(
+                f"{file.name}: {error}", "it is truncated or damaged: download or copy it again"
+            ) from error
+
+
+def _shards(folder: ModelFolder) -> tuple[Path, ...]:
+    index = folder.path / SHARD_INDEX
+    if not index.is_file():
+        return folder.weights
+    mapping = read_json(index).get("weight_map")
+    if not isinstance(mapping, dict):
+        raise ModelDamaged(f"{SHARD_INDEX} lacks weight_map", "download or copy it again")
+    names = sorted(set(mapping.values()))
+    for name in names:
+        if Path(name).name != name or not (folder.path / name).is_file():
+            raise ModelDamaged(f"{name}, which {SHARD_INDEX} names, is missing in {folder.path}", "copy all the shards")
+    return tuple(folder.path / name for name in names)
+
+
+def _floating(file: Path, name: str, tensor: Tensor) -> Tensor:
+    if not tensor.is_floating_point():
+        raise ModelUnsupported(
+            f"{file.name}: {name} is {tensor.dtype}", "use the unquantised checkpoint or a GGUF of it"
+        )
+    return tensor
