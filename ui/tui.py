@@ -1,0 +1,92 @@
+"""The terminal interface as a program: `run` shows it until the reader quits.
+
+Speaks to one server through `app.client.Client`; imports neither torch nor what runs behind the server.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from unabridged.app.client import Client
+from unabridged.ui import format as words
+from unabridged.ui.ports import Server
+from unabridged.ui.screens.help import HelpScreen
+from unabridged.ui.screens.main import MainScreen
+from unabridged.ui.screens.page import PageScreen
+from unabridged.ui.widgets.document_tree import DocumentTree
+from unabridged.ui.widgets.exchange import Exchange
+from unabridged.ui.widgets.prompt import Prompt
+
+
+class UnabridgedApp(App[int]):
+    """The application. Holds what every screen has in common: help, palette, and errors that nobody caught."""
+
+    TITLE = "Unabridged"
+    CSS_PATH = "tui.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", "Help", id="app.help", tooltip="All keys, and how to read an answer"),
+        Binding("question_mark", "help", "Help", show=False, id="app.help.mark", tooltip="The same, outside an input"),
+        Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="app.quit", tooltip="Quit; nothing is lost"),
+        Binding("ctrl+p", "command_palette", "Commands", show=False, id="app.palette", tooltip="All commands by name"),
+    ]
+
+    def __init__(self, server: Server, collection: str = "default", paths: Sequence[Path] = ()) -> None:
+        super().__init__()
+        self._server, self._collection, self._paths = server, collection, paths
+
+    def get_default_screen(self) -> Screen[None]:
+        """The main screen."""
+        return MainScreen(self._server, self._collection, self._paths)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Every key's command by name, then themes, screenshot and the like."""
+        for binding in [*screen.BINDINGS, *self.BINDINGS]:
+            if isinstance(binding, Binding) and binding.tooltip and binding.action != "command_palette":
+                help_text = f"{binding.tooltip}  [{binding.key.split(',')[0]}]"
+                yield SystemCommand(binding.description, help_text, partial(screen.run_action, binding.action))
+        yield from (command for command in super().get_system_commands(screen) if command.title != "Quit")
+
+    def action_help(self) -> None:
+        """Show all keys."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(key_sections()))
+
+    @on(Worker.StateChanged)
+    def _worker_ended(self, event: Worker.StateChanged) -> None:
+        # An error that no worker expected is a defect; the reader still keeps the conversation on the screen.
+        if event.state is WorkerState.ERROR:
+            error = event.worker.error
+            line = words.error_line(f"unexpected {type(error).__name__}: {error}", "please report this")
+            self.notify(line, severity="error", markup=False, timeout=15)
+
+
+def key_sections() -> list[tuple[str, Sequence[BindingType]]]:
+    """The keys of each part of the interface, for the help and for docs/keys.md."""
+    return [
+        ("Everywhere", [*UnabridgedApp.BINDINGS, *MainScreen.BINDINGS]),
+        ("Question", Prompt.BINDINGS),
+        ("Documents", DocumentTree.BINDINGS),
+        ("Answers", Exchange.BINDINGS),
+        ("Page", PageScreen.BINDINGS),
+    ]
+
+
+def run(url: str, key: str | None, collection: str, paths: Sequence[Path] = ()) -> int:
+    """Show the interface of the server at `url` until the reader quits; `paths` are read into `collection` first.
+    Returns the exit code."""
+    return asyncio.run(_run(url, key, collection, paths))
+
+
+async def _run(url: str, key: str | None, collection: str, paths: Sequence[Path]) -> int:
+    async with Client(url, key or "") as client:
+        app = UnabridgedApp(client, collection, paths)
+        await app.run_async()
+        return app.return_code or 0
