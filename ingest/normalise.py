@@ -29,10 +29,12 @@ _TABLE: dict[int, str | None] = {
     **dict.fromkeys(_NONCHARACTERS),
     **_LIGATURES,
     **_LINE_ENDS,
+    # A reader sees a space and types a space.
+    **dict.fromkeys((0xA0, 0x2007, 0x202F), " "),
     0x00: " ",  # a separator in the files that have it; between letters of a broken font the page gate sees it first
 }
 _SPECIAL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060\u2066-\u2069\ufb00-\ufb06\ufdd0-\ufdef\ufeff\ufff9-\ufffb"
+    "[\x00-\x08\x0b-\x1f\x7f-\xa0\u2007\u200b\u2028-\u202f\u2060\u2066-\u2069\ufb00-\ufb06\ufdd0-\ufdef\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\U0001fffe\U0001ffff\U000e0000-\U000e007f]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -14,7 +14,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
@@ -184,7 +184,7 @@ class Workers:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def read(self, path: Path, password: str | None = None) -> Iterator[Item]:
+    def read(self, path: Path, password: str | None = None) -> Generator[Item, None, None]:
         """The items of one file, as they come. Waits while all processes are busy. Leaving the iterator early ends the
         process that reads."""
         process = self._slots.get()

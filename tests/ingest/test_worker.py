@@ -59,7 +59,7 @@ def test_leaving_a_file_early_leaves_the_pool_usable(tmp_path: Path) -> None:
     with Workers(1) as pool:
         stream = pool.read(path)
         next(stream)
-        stream.close()
+        del stream
         assert _ends(list(pool.read(path)))[0].status == Status.READ
 
 
