@@ -243,7 +243,9 @@ def _refused(status: int, content: bytes) -> ClientError:
         error = msgspec.json.decode(content, type=ErrorReply).error
     except msgspec.DecodeError:
         return ClientError(f"the server replied {status} without saying why", code="bad_reply", status=status)
-    return ClientError(error.message, error.hint, code=error.code or error.type, status=status)
+    # For OpenAI's clients, which show nothing else, the message ends with the hint.
+    message = error.message.removesuffix(f" ({error.hint})")
+    return ClientError(message, error.hint, code=error.code or error.type, status=status)
 
 
 def _unreachable(url: str, error: httpx.TransportError) -> ClientError:

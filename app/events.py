@@ -125,7 +125,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, tag="problem"):
 
 
 class FileRead(msgspec.Struct, frozen=True, kw_only=True, tag="file"):
-    """One file was dealt with. Keys are those of `ls --json`, with change "new", "changed", "unchanged", "removed"."""
+    """One file was dealt with. Keys are those of `ls --json`, with what became of it."""
 
     path: str
     kind: str
@@ -133,7 +133,7 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True, tag="file"):
     reason: str
     pages: int
     documents: int  # itself and what it holds (messages, attachments)
-    change: Literal["new", "changed", "unchanged", "removed"]
+    change: Literal["new", "changed", "unchanged", "moved", "removed"]
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True, tag="added"):

@@ -1,0 +1,96 @@
+"""Adding files as a stream of events: the library's own steps, run in a thread, put into words for people.
+
+Closing the stream stops after the step under way; what was read stays. Knows no HTTP and not how files are read.
+"""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing, closing
+from pathlib import PurePath
+from typing import TypeVar
+
+from unabridged.app.events import Added, AddEvent, FileRead, Stage
+from unabridged.ingest.rows import AddItem, FileDone, Progress
+
+T = TypeVar("T")
+
+Steps = Callable[[], Generator[AddItem, None, None]]
+
+
+async def adding(steps: Steps, collection: str) -> AsyncGenerator[AddEvent, None]:
+    """The events of adding files to `collection`. `steps` is called in the thread that does the work.
+
+    Raises what `steps` raises: PathNotFound, LibraryBusy.
+    """
+    started = time.monotonic()
+    statuses: Counter[str] = Counter()
+    changes: Counter[str] = Counter()
+    async with aclosing(in_thread(steps)) as items:
+        async for item in items:
+            if isinstance(item, FileDone):
+                statuses[item.status] += 1
+                changes[item.change] += 1
+            yield event_of(item)
+    yield Added(
+        collection=collection,
+        files=statuses.total(),
+        statuses=dict(statuses),
+        changes=dict(changes),
+        seconds=time.monotonic() - started,
+    )
+
+
+def event_of(item: AddItem) -> Stage | FileRead:
+    """One step as an event."""
+    if isinstance(item, Progress):
+        return Stage(name="files", text=_sentence(item), done=item.done, total=_total(item), unit="files")
+    return FileRead(
+        path=item.path,
+        kind=item.kind,
+        status=item.status,
+        reason=item.reason,
+        pages=item.pages,
+        documents=item.documents,
+        change=item.change,
+    )
+
+
+async def in_thread(steps: Callable[[], Generator[T, None, None]]) -> AsyncGenerator[T, None]:
+    """A blocking generator, made, advanced and closed in one thread of its own."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[tuple[T] | None] = asyncio.Queue()
+    stop = threading.Event()
+
+    def work() -> None:
+        try:
+            with closing(steps()) as items:
+                for item in items:
+                    if stop.is_set():
+                        return
+                    loop.call_soon_threadsafe(queue.put_nowait, (item,))
+        finally:
+            loop.call_soon_threadsafe(queue.put_nowait, None)
+
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        while (entry := await queue.get()) is not None:
+            yield entry[0]
+    finally:
+        stop.set()
+        await asyncio.wait([working])
+    working.result()
+
+
+def _total(item: Progress) -> int:
+    """Unknown while folders are still walked."""
+    return item.total if item.walked else 0
+
+
+def _sentence(item: Progress) -> str:
+    if not item.current:
+        return "looking for files"
+    pages = f", {item.pages} pages so far" if item.pages else ""
+    return f"reading {PurePath(item.current).name}{pages}"

@@ -1,0 +1,193 @@
+"""What the routes share: the library, the conversations, the assistant once it can be made, and the engine's state.
+
+The server outlives what it depends on: without a model, or with an engine that fails, documents are still listed,
+searched and added, and the next question tries again. Asyncio, one event loop; blocking work goes to threads. Knows no
+HTTP.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from unabridged import __version__
+from unabridged.app.schema import EngineHealth, EngineState, Health
+from unabridged.engine.errors import EngineUnavailable
+from unabridged.models.errors import ModelError, UnabridgedError
+
+if TYPE_CHECKING:
+    from unabridged.app.adding import Steps
+    from unabridged.app.assistant import Assistant
+    from unabridged.app.conversations import Conversations
+    from unabridged.app.locations import Locations
+    from unabridged.app.openai_models import Limits
+    from unabridged.app.settings import Settings
+    from unabridged.ingest.library import Library
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class NoModel(EngineUnavailable):
+    """The model of the settings is not installed or damaged."""
+
+    code = "no_model"
+
+
+class Service:
+    """One running server's parts. `open` before use, `close` at the end."""
+
+    def __init__(self, settings: "Settings", locations: "Locations") -> None:
+        self.settings = settings
+        self.locations = locations
+        self.stopping = asyncio.Event()
+        self.requests = 0
+        self._library: Library | None = None
+        self._assistant: Assistant | None = None
+        self._assembling = asyncio.Lock()
+        self._loading: asyncio.Task[None] | None = None
+        self._was_ready = False
+        self._problem: UnabridgedError | None = None
+
+    async def open(self) -> None:
+        """Open the library and begin loading the model in the background; once. Raises LibraryDamaged."""
+        from unabridged.ingest.library import Library
+
+        if self._library is not None:
+            return
+        self._library = await asyncio.to_thread(Library.open, self.locations.library)
+        self._loading = asyncio.create_task(self._load(), name="load the model")
+
+    async def close(self) -> None:
+        """End running requests, the engine and the library's connections."""
+        self.stopping.set()
+        if self._loading is not None:
+            self._loading.cancel()
+            await asyncio.wait([self._loading])
+        if self._assistant is not None:
+            await self._assistant.close()
+            self._assistant = None
+        if self._library is not None:
+            self._library.close()
+            self._library = None
+
+    @property
+    def library(self) -> "Library":
+        """The open library; any thread may use it."""
+        assert self._library is not None, "the service is not open"
+        return self._library
+
+    @property
+    def conversations(self) -> "Conversations":
+        """The stored conversations; any thread may use them."""
+        from unabridged.app.conversations import Conversations
+
+        return Conversations(self.locations.conversations)
+
+    async def assistant(self) -> "Assistant":
+        """The assistant, made at the first call that finds a model. Raises NoModel."""
+        from unabridged.app.assembly import assemble
+
+        async with self._assembling:
+            if self._assistant is None:
+                try:
+                    self._assistant = await asyncio.to_thread(assemble, self.settings, self.locations)
+                except ModelError as error:
+                    self._problem = NoModel(error.message, error.hint)
+                    raise self._problem from error
+                self._problem = None
+            return self._assistant
+
+    async def limits(self) -> "Limits":
+        """Tokens of a request and of the model's training; 0 where no model is installed."""
+        from unabridged.app.openai_models import Limits
+
+        try:
+            assistant = await self.assistant()
+        except NoModel:
+            return Limits(context=0, window=0)
+        ready = assistant.supervisor.ready
+        window = assistant.model.window
+        return Limits(context=ready.max_context if ready else window, window=window)
+
+    async def steps_of_adding(self, paths: Sequence[Path], collection: str) -> "Steps":
+        """The work of adding files, for `adding`. Tokens are counted where a model is installed."""
+        from unabridged.ingest.add import AddOptions, add
+
+        try:
+            tokenizer = (await self.assistant()).tokenizer
+        except NoModel:
+            tokenizer = None
+        return lambda: add(self.library, paths, collection, tokenizer, AddOptions())
+
+    async def in_thread(self, work: Callable[..., T], *arguments: object, **named: object) -> T:
+        """Blocking work of the library or the conversations."""
+        return await asyncio.to_thread(work, *arguments, **named)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count a request that runs or waits, for `health`."""
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+
+    def health(self) -> Health:
+        """The state now; never waits."""
+        engine = self._engine()
+        status = {"ready": "ok", "failed": "failed"}.get(engine.state, "starting")
+        return Health(
+            status=status,  # type: ignore[arg-type]
+            version=__version__,
+            pid=os.getpid(),
+            engine=engine,
+            requests=self.requests,
+        )
+
+    def _engine(self) -> EngineHealth:
+        name = self.settings.model.name
+        if self._assistant is None:
+            if self._problem is not None:
+                return EngineHealth(state="failed", message=str(self._problem), model=name)
+            return EngineHealth(state="starting", model=name)
+        supervisor = self._assistant.supervisor
+        ready = supervisor.ready
+        if ready is None:
+            return EngineHealth(state=self._state(supervisor.state), message=_text(supervisor.problem), model=name)
+        self._was_ready = True
+        return EngineHealth(
+            state="ready",
+            model=ready.model,
+            engine=ready.engine,
+            device=ready.device,
+            window=ready.window,
+            max_context=ready.max_context,
+            whole=ready.whole,
+            load_seconds=ready.load_seconds,
+        )
+
+    def _state(self, state: str) -> EngineState:
+        if state == "failed":
+            return "failed"
+        if state == "starting":
+            return "restarting" if self._was_ready else "starting"
+        return "stopped"
+
+    async def _load(self) -> None:
+        """Load the model before it is asked for. A failure shows in `health` and is raised by the next question."""
+        try:
+            await (await self.assistant()).start()
+        except UnabridgedError as error:
+            self._problem = error
+        except Exception as error:
+            _log.exception("loading the model failed")
+            self._problem = EngineUnavailable(f"loading the model failed: {type(error).__name__}: {error}")
+
+
+def _text(error: UnabridgedError | None) -> str:
+    return "" if error is None else str(error)

@@ -1,0 +1,46 @@
+"""Fixtures of the HTTP tests: a data directory of its own and the app over it, spoken to without a socket."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from unabridged.app.locations import Locations
+from unabridged.app.server import create_app
+from unabridged.app.service import Service
+from unabridged.app.settings import Settings
+
+RUNTIME_KEY = "key-of-this-run"
+
+
+@pytest.fixture
+def locations(tmp_path: Path) -> Locations:
+    """A fresh data directory without a model."""
+    found = Locations.below(tmp_path / "data")
+    found.create()
+    return found
+
+
+@pytest.fixture
+async def service(locations: Locations) -> AsyncIterator[Service]:
+    """An open service whose model is not installed."""
+    opened = Service(Settings(), locations)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def app(service: Service) -> FastAPI:
+    """The app over it."""
+    return create_app(service, runtime_key=RUNTIME_KEY)
+
+
+@pytest.fixture
+async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the app, as a program of this machine."""
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 50000), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8642") as client:
+        yield client
