@@ -174,6 +174,7 @@ class Finished(Message, frozen=True, kw_only=True, tag=True):
     attention: AttentionReport | None = None
     prefill_seconds: float = 0.0
     decode_seconds: float = 0.0
+    notes: tuple[str, ...] = ()  # what went wrong without stopping the answer: stored KV unusable, disk full
 
 
 class Failed(Message, frozen=True, kw_only=True, tag=True):

@@ -1,0 +1,116 @@
+"""Attention over one context, as the model's forward pass takes it: dense inside the window, sparse past it.
+
+The context's length decides, query by query: a position below `dense_below` attends to everything before it with true
+positions, a later one to sink, stream and what its stages selected. Keys go to the pool un-rotated and rounded to the
+pool's type first, so that an answer does not depend on whether a key was just computed or came back from the disk.
+
+H query heads, G key/value heads, D head dimension, T new tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.attention.dense import DenseAttention
+from unabridged.engine.attention.rope import Rotary
+from unabridged.engine.attention.sparse import SparseAttention
+from unabridged.engine.attention.witness import Witness
+from unabridged.engine.events import AttentionReport
+from unabridged.engine.kv.tables import Context
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What attention must know of a model."""
+
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+
+
+class ContextAttention:
+    """The `Attend` of one context. Between `begin` and `end` lies one forward pass."""
+
+    def __init__(self, context: Context, config: AttentionConfig, shape: Shape, rotary: Rotary) -> None:
+        self.context = context
+        self._config = config
+        self._shape = shape
+        self._rotary = rotary
+        self._dense: DenseAttention | None = None
+        self._sparse: SparseAttention | None = None
+        self._start = self._tokens = 0
+        self.witness: Witness | None = None
+
+    def fits(self, wanted: int) -> int:
+        """How many of `wanted` tokens the next step may take: it ends at a border of the window or of query blocks."""
+        start = self.context.length
+        if start < self._config.dense_below:
+            return min(wanted, self._config.dense_below - start)
+        border = (start + wanted) // self._config.block_q * self._config.block_q
+        return border - start if border > start else wanted
+
+    def begin(self, tokens: int) -> None:
+        """The next forward pass appends `tokens` tokens."""
+        self._start, self._tokens = self.context.length, tokens
+        if self._start < self._config.dense_below:
+            if self._dense is None:
+                limit = min(self.context.reserved, self._config.dense_below)
+                self._dense = DenseAttention(self.context, self._shape.layers, self._rotary, limit)
+        elif self._sparse is None:
+            self._dense = None
+            self._sparse = SparseAttention(self.context, self._config, self._rotary)
+
+    def end(self) -> None:
+        """The forward pass is done: its tokens are part of the context."""
+        self.context.length += self._tokens
+
+    def report(self) -> AttentionReport:
+        """How the context was attended so far."""
+        length = self.context.length
+        if self._sparse is None:
+            return AttentionReport(kind="dense", preset="dense", context=length, attended=length, coverage=1.0)
+        return AttentionReport(
+            kind="sparse",
+            preset=self._config.name,
+            context=length,
+            attended=self._sparse.attended,
+            coverage=self._sparse.coverage,
+        )
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """See models.attention.Attend."""
+        heads_first = [self._stored(x) for x in (k, v)]
+        self.context.write(layer, self._start, *heads_first)
+        step = self._dense or self._sparse
+        assert step is not None
+        out, seen = step.attend(layer, q.transpose(0, 1), heads_first[0], heads_first[1], self._start)
+        if self.witness is not None and seen is not None:
+            self.witness.see(seen)
+        return out.transpose(0, 1)
+
+    def _stored(self, x: Tensor) -> Tensor:
+        return x.transpose(0, 1).to(self.context.dtype).float().contiguous()
+
+
+class Packed:
+    """Several contexts in one forward pass: each takes its own run of the new tokens."""
+
+    def __init__(self, parts: Sequence[tuple[ContextAttention, int]]) -> None:
+        self._parts = parts
+        for attention, tokens in parts:
+            attention.begin(tokens)
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """See models.attention.Attend."""
+        sizes = [tokens for _, tokens in self._parts]
+        pieces = zip(q.split(sizes), k.split(sizes), v.split(sizes), strict=True)
+        return torch.cat([part(layer, *piece) for (part, _), piece in zip(self._parts, pieces, strict=True)])
+
+    def end(self) -> None:
+        """The forward pass is done."""
+        for attention, _ in self._parts:
+            attention.end()

@@ -1,0 +1,232 @@
+"""Attention settings: stages, RoPE styles, refresh intervals, presets. Torch-free and frozen.
+
+    Stage            one pruning stage: query block b_q, chunk length l_c, tokens kept k, scorer
+    LayerAttention   the stages and the selection RoPE of a layer
+    AttentionConfig  everything; `layers[i]` is layer i's, the last entry serves all layers after it
+
+`choose` turns the words of a request into a checked AttentionConfig. It knows the model's window and nothing else of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from unabridged.engine.errors import BadRequest
+from unabridged.engine.events import AttentionChoice
+
+Scorer = Literal["selectrep", "exact"]
+Join = Literal["kv", "joint"]
+SelectionRope = Literal["chunk-indexed", "relative", "dynamic-extend", "infllm", "true"]
+AttentionRope = Literal["streaming", "dynamic-extend", "infllm", "true"]
+Scalar = int | float | str | bool
+
+# Decode steps between two runs of a stage, first to last; a pipeline of fewer stages takes the first and the last.
+REFRESH: dict[str, tuple[int, int, int]] = {
+    "paper": (16, 8, 4),
+    "fast": (32, 16, 8),
+    "flash": (96, 24, 8),
+    "every": (1, 1, 1),
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One pruning stage. `keep` counts tokens and is a multiple of `chunk`."""
+
+    block_q: int
+    chunk: int
+    keep: int
+    scorer: Scorer = "selectrep"
+
+
+@dataclass(frozen=True)
+class LayerAttention:
+    """How one layer selects."""
+
+    stages: tuple[Stage, ...]
+    selection_rope: SelectionRope
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """The whole of it.
+
+    `sink` first and `stream` newest tokens are always attended. `dense_below`: a query at a position below it attends
+    to everything before it with true positions. `window`: the model's trained length. With `extension` off every RoPE
+    style is "true", inside and outside the window.
+    """
+
+    name: str
+    layers: tuple[LayerAttention, ...]
+    sink: int
+    stream: int
+    window: int
+    dense_below: int
+    join: Join = "joint"
+    attention_rope: AttentionRope = "streaming"
+    extension: bool = True
+    refresh: tuple[int, ...] = REFRESH["paper"]
+
+    def layer(self, index: int) -> LayerAttention:
+        """The settings of layer `index`, with extension's switch applied."""
+        chosen = self.layers[min(index, len(self.layers) - 1)]
+        return chosen if self.extension else replace(chosen, selection_rope="true")
+
+    @property
+    def rope(self) -> AttentionRope:
+        """The RoPE style of the sparse attention itself."""
+        return self.attention_rope if self.extension else "true"
+
+    @property
+    def block_q(self) -> int:
+        """Queries of a block that share the first stage; positions of blocks are multiples of it."""
+        return self.layers[0].stages[0].block_q
+
+    def intervals(self, stages: int) -> tuple[int, ...]:
+        """Decode steps between runs of each of `stages` stages."""
+        return _spread(self.refresh, stages)
+
+
+def _spread(refresh: tuple[int, ...], stages: int) -> tuple[int, ...]:
+    if stages == len(refresh):
+        return refresh
+    return refresh[-1:] if stages == 1 else refresh[: stages - 1] + refresh[-1:]
+
+
+def _paper(name: str, early_k: int, late_k: int, window: int) -> AttentionConfig:
+    def stages(k: int) -> tuple[Stage, ...]:
+        return (Stage(64, 256, 32768), Stage(64, 32, 8192), Stage(64, 8, k))
+
+    early = LayerAttention(stages(early_k), "chunk-indexed")
+    late = LayerAttention(stages(late_k), "relative")
+    return AttentionConfig(name, (early, early, early, late), 256, 1024, window, window)
+
+
+def _small_window(window: int) -> AttentionConfig:
+    # Exact chunk maxima over chunks of 16 find lone facts where tournaments lose them; a narrow k does not distract a
+    # small model. Two exact stages select what one would; the first only spares decode steps from reading every key.
+    stages = (Stage(64, 16, 8192, "exact"), Stage(64, 16, 512, "exact"))
+    layer = LayerAttention(stages, "relative")
+    return AttentionConfig("8k", (layer,), 64, 512, window, window, join="kv")
+
+
+def _preset_3k(window: int) -> AttentionConfig:
+    return _paper("3k", 4096, 2048, window)
+
+
+def _preset_5k(window: int) -> AttentionConfig:
+    return _paper("5k", 4096, 4096, window)
+
+
+PRESETS = {"3k": _preset_3k, "5k": _preset_5k, "8k": _small_window}
+
+
+def for_window(window: int) -> AttentionConfig:
+    """The preset made for a model that was trained on `window` tokens."""
+    return _preset_3k(window) if window > 16384 else _small_window(window)
+
+
+def choose(choice: AttentionChoice, window: int) -> AttentionConfig:
+    """The checked settings that a request asks for. Raises BadRequest naming the field."""
+    config = for_window(window) if choice.preset == "auto" else _named(choice.preset, window)
+    config = replace(config, refresh=REFRESH[choice.refresh])
+    config = _override(config, choice.overrides)
+    _check(config)
+    return config
+
+
+def _named(preset: str, window: int) -> AttentionConfig:
+    if preset not in PRESETS:
+        raise BadRequest(f'attention preset "{preset}" is unknown', f"known: auto, {', '.join(PRESETS)}")
+    return PRESETS[preset](window)
+
+
+def _override(config: AttentionConfig, overrides: Mapping[str, Scalar]) -> AttentionConfig:
+    for field, value in overrides.items():
+        if field in _PLAIN:
+            config = replace(config, **{field: _typed(field, value, _PLAIN[field])})
+        elif field in _PER_LAYER:
+            config = replace(config, layers=_PER_LAYER[field](config, field, value))
+        else:
+            known = ", ".join(sorted({*_PLAIN, *_PER_LAYER}))
+            raise BadRequest(f'attention override "{field}" is unknown', f"known: {known}")
+    return replace(config, name=f"{config.name}*") if overrides else config
+
+
+def _typed(field: str, value: Scalar, kind: object) -> Scalar:
+    if kind is bool or kind is int:
+        if type(value) is not kind:
+            raise BadRequest(f"attention override {field} = {value!r} is not {'an integer' if kind is int else 'a yes or no'}")
+    elif value not in get_args(kind):
+        raise BadRequest(f"attention override {field} = {value!r} is unknown", f"one of {', '.join(get_args(kind))}")
+    return value
+
+
+def _each_layer(config: AttentionConfig, field: str, value: Scalar) -> tuple[LayerAttention, ...]:
+    rope = _typed(field, value, SelectionRope)
+    return tuple(replace(layer, selection_rope=rope) for layer in config.layers)
+
+
+def _early_layers(config: AttentionConfig, field: str, value: Scalar) -> tuple[LayerAttention, ...]:
+    rope = _typed(field, value, SelectionRope)
+    last = config.layers[-1]
+    early = config.layers[:-1] or (last,) * 3
+    return (*(replace(layer, selection_rope=rope) for layer in early), last)
+
+
+def _each_stage(config: AttentionConfig, field: str, value: Scalar) -> tuple[LayerAttention, ...]:
+    checked = _typed(field, value, Scorer if field == "scorer" else int)
+    return tuple(
+        replace(layer, stages=tuple(replace(stage, **{field: checked}) for stage in layer.stages)) for layer in config.layers
+    )
+
+
+def _last_stage(config: AttentionConfig, field: str, value: Scalar) -> tuple[LayerAttention, ...]:
+    k = _typed(field, value, int)
+    return tuple(
+        replace(layer, stages=(*layer.stages[:-1], replace(layer.stages[-1], keep=k))) for layer in config.layers
+    )
+
+
+_PLAIN: dict[str, object] = {
+    "sink": int,
+    "stream": int,
+    "dense_below": int,
+    "join": Join,
+    "attention_rope": AttentionRope,
+    "extension": bool,
+}
+_PER_LAYER = {
+    "k": _last_stage,
+    "chunk": _each_stage,
+    "scorer": _each_stage,
+    "selection_rope": _each_layer,
+    "early_selection_rope": _early_layers,
+}
+
+
+def _check(config: AttentionConfig) -> None:
+    if config.sink < 1 or config.stream < config.block_q:
+        raise BadRequest(
+            f"attention sink = {config.sink}, stream = {config.stream}", f"sink >= 1 and stream >= {config.block_q}"
+        )
+    if config.dense_below < 0 or (config.extension and config.dense_below > config.window):
+        raise BadRequest(f"attention dense_below = {config.dense_below}", f"0 to the model's window, {config.window}")
+    for layer in config.layers:
+        _check_stages(layer.stages)
+    widest = config.sink + config.stream + 2 * config.block_q + max(layer.stages[-1].keep for layer in config.layers)
+    if config.rope == "streaming" and widest > config.window:
+        raise BadRequest(
+            f"attention keeps {widest} tokens, the model was trained on {config.window}", "lower k, stream or sink"
+        )
+
+
+def _check_stages(stages: tuple[Stage, ...]) -> None:
+    for stage in stages:
+        if stage.chunk < 1 or stage.keep < stage.chunk or stage.keep % stage.chunk:
+            raise BadRequest(f"attention k = {stage.keep} with chunks of {stage.chunk}", "k is a multiple of chunk")
+        if stage.chunk & (stage.chunk - 1):
+            raise BadRequest(f"attention chunk = {stage.chunk}", "a power of two")
+    for first, then in zip(stages, stages[1:], strict=False):
+        if first.chunk % then.chunk or first.block_q % then.block_q or then.keep > first.keep:
+            raise BadRequest("attention stages do not narrow", "chunk and block_q divide the stage before, k is smaller")

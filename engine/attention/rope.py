@@ -1,0 +1,59 @@
+"""Rotary positions: the rotation itself and the position rules of the RoPE styles. Knows nothing of caches.
+
+D head dimension, F = D/2 frequencies. Keys are cached un-rotated; each use gives them the positions of its style.
+The half-split convention (component i pairs with i + D/2), as in Hugging Face checkpoints.
+"""
+
+import torch
+from torch import Tensor
+
+
+class Rotary:
+    """Rotates queries and keys by positions. Positions are integers >= 0; a table of angles grows on demand."""
+
+    def __init__(self, inv_freq: Tensor) -> None:
+        """inv_freq `[F]`: the model's inverse frequencies, its own scaling applied."""
+        self._inv_freq = inv_freq.double()
+        self._table = torch.zeros(0, 2, inv_freq.numel())
+
+    def table(self, length: int) -> Tensor:
+        """Cosines and sines of positions 0..length-1, `[length, 2, F]` float32."""
+        if len(self._table) < length:
+            grown = max(length, 2 * len(self._table), 1024)
+            angles = torch.outer(torch.arange(grown, dtype=torch.float64), self._inv_freq)
+            self._table = torch.stack((angles.cos(), angles.sin()), dim=1).float()
+        return self._table[:length]
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """x `[..., D]` turned by `positions`, which broadcasts over x's leading dimensions."""
+        angles = self.table(int(positions.max()) + 1 if positions.numel() else 0)[positions]
+        return turn(x, angles)
+
+    def rotate_range(self, x: Tensor, start: int, out: Tensor | None = None) -> Tensor:
+        """x `[..., T, D]` turned by positions start..start+T-1."""
+        return turn(x, self.table(start + x.shape[-2])[start:], out)
+
+
+def turn(x: Tensor, angles: Tensor, out: Tensor | None = None) -> Tensor:
+    """x `[..., D]` turned by angles `[..., 2, F]` (cosines, sines)."""
+    half = x.shape[-1] // 2
+    cos, sin = angles[..., 0, :], angles[..., 1, :]
+    low, high = x[..., :half], x[..., half:]
+    if out is None:
+        out = torch.empty(torch.broadcast_shapes(x.shape[:-1], cos.shape[:-1]) + x.shape[-1:], dtype=x.dtype)
+    torch.mul(low, cos, out=out[..., :half])
+    torch.addcmul(out[..., :half], high, sin, value=-1, out=out[..., :half])
+    torch.mul(high, cos, out=out[..., half:])
+    torch.addcmul(out[..., half:], low, sin, out=out[..., half:])
+    return out
+
+
+def grouped(positions: Tensor, scale: int) -> Tensor:
+    """SelfExtend's floor division: `scale` neighbouring positions share one."""
+    return positions.div(scale, rounding_mode="floor")
+
+
+def extend_scale(length: int, window: int, near: int) -> int:
+    """The smallest divisor that brings a context of `length` tokens, its newest `near` exact, into the trained window."""
+    far, room = max(0, length - near), max(1, window - near)
+    return max(1, -(-far // room))
