@@ -113,7 +113,7 @@ class _Places:
     def _matrix(self, place: str, rows: dict[str, int], columns: int) -> None:
         whole = torch.empty(sum(rows.values()), columns, dtype=self._dtype)
         self._tensors[place] = whole
-        self._slots.update(zip(rows, whole.split(list(rows.values())), strict=True))
+        self._slots.update(zip(rows, torch.split(whole, list(rows.values())), strict=True))
 
     def _vector(self, place: str, key: str) -> None:
         self._tensors[place] = self._slots[key] = torch.empty(self._config.hidden, dtype=self._dtype)

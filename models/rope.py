@@ -1,4 +1,4 @@
-"""Rotary positions: the frequencies of a model. Who rotates what, and by which position, is the attention's business."""
+"""Rotary positions: a model's frequencies. Who rotates what, and by which position, is the attention's business."""
 
 import math
 
