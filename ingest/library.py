@@ -13,17 +13,36 @@ tree of *documents*. Two paths with the same bytes share one content. A content 
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from unabridged.ingest import reads, search, writes
-from unabridged.ingest.database import connect
+from unabridged.ingest.database import connect, explain
 from unabridged.ingest.lock import Lock
 from unabridged.ingest.rows import CollectionRow, Counts, DocumentRow, Hit, PageRow
 
 DEFAULT = "default"
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _explained(
+    method: "Callable[Concatenate[Library, Arguments], Result]",
+) -> "Callable[Concatenate[Library, Arguments], Result]":
+    """What SQLite says of a damaged, locked or full database becomes an error for people."""
+
+    @wraps(method)
+    def explained(library: "Library", /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        try:
+            return method(library, *arguments, **named)
+        except sqlite3.DatabaseError as error:
+            raise explain(error, library.path) from error
+
+    return explained
 
 
 class Library:
@@ -59,10 +78,12 @@ class Library:
         """The writers' lock, not yet taken."""
         return Lock(self.path.with_name("library.lock"))
 
+    @_explained
     def collections(self) -> list[CollectionRow]:
         """All collections by name. "default" always exists."""
         return reads.collections(self.connection)
 
+    @_explained
     def documents(
         self,
         collection: str | None = DEFAULT,
@@ -73,23 +94,27 @@ class Library:
         """The documents of a collection (None: of the library), files in natural order, what a file holds behind it.
 
         `patterns`: globs where they have *, ? or [, otherwise substrings of the path, case-insensitive; a document
-        matches when any pattern matches it or what it lies in. `tokenizer`: whose token counts; None: the one used last.
+        matches when any pattern matches it or what it lies in. `tokenizer`: whose token counts; None: the last one.
         Raises CollectionNotFound.
         """
         return reads.documents(self.connection, collection, patterns, tokenizer)
 
+    @_explained
     def document(self, document_id: int) -> DocumentRow:
         """One document. Raises DocumentNotFound."""
         return reads.document(self.connection, document_id)
 
+    @_explained
     def pages(self, document_id: int) -> list[PageRow]:
         """All pages in order. A container (mailbox) has none. Raises DocumentNotFound."""
         return reads.pages(self.connection, document_id)
 
+    @_explained
     def page(self, document_id: int, number: int) -> PageRow:
         """One page by physical number from 1. Raises DocumentNotFound."""
         return reads.page(self.connection, document_id, number)
 
+    @_explained
     def search(
         self, query: str, collection: str | None = DEFAULT, limit: int = 20, documents: Sequence[int] = ()
     ) -> list[Hit]:
@@ -98,6 +123,7 @@ class Library:
         narrows to these ids. Raises CollectionNotFound."""
         return search.search(self.connection, query, collection, limit, documents)
 
+    @_explained
     def rank(
         self, question: str, collection: str | None = DEFAULT, limit: int = 20, documents: Sequence[int] = ()
     ) -> list[tuple[int, int, float]]:
@@ -105,28 +131,33 @@ class Library:
         question has are dropped and rare words dominate. Empty when no word of the question occurs."""
         return search.rank(self.connection, question, collection, limit, documents)
 
+    @_explained
     def counts(self, collection: str | None = DEFAULT) -> Counts:
         """How much there is. Raises CollectionNotFound."""
         return reads.counts(self.connection, collection)
 
+    @_explained
     def remove(self, patterns: Sequence[str], collection: str = DEFAULT) -> list[str]:
-        """Takes the files that match (see `documents`) out of the collection and says which, by path. The text goes when
-        no collection holds it any more; the user's files are never touched. Raises DocumentNotFound when nothing
+        """Takes the files that match (see `documents`) out of the collection and says which, by path. The text goes
+        when no collection holds it any more; the user's files are never touched. Raises DocumentNotFound when nothing
         matches, CollectionNotFound, LibraryBusy."""
         with self.lock():
             return writes.remove(self.connection, patterns, collection)
 
+    @_explained
     def remove_document(self, document_id: int, collection: str | None = None) -> list[str]:
-        """Takes the file of this document, with all its locations, out of `collection` (None: out of all) and says which
-        paths went. Raises DocumentNotFound, LibraryBusy."""
+        """Takes the file of this document, with all its locations, out of `collection` (None: out of all) and says
+        which paths went. Raises DocumentNotFound, LibraryBusy."""
         with self.lock():
             return writes.remove_document(self.connection, document_id, collection)
 
+    @_explained
     def remove_collection(self, collection: str) -> list[str]:
         """Drops a collection and says which files it held. "default" stays, empty. Raises CollectionNotFound."""
         with self.lock():
             return writes.remove_collection(self.connection, collection)
 
+    @_explained
     def verify(self) -> list[str]:
         """What is wrong with the database, in sentences; empty when it is sound. Reads all of it."""
         return reads.verify(self.connection)
@@ -142,5 +173,7 @@ class Library:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

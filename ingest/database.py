@@ -1,0 +1,89 @@
+"""Connections to the library's SQLite file: pragmas, transactions, and errors turned into ours.
+
+It knows nothing of the tables (that is `migrations`).
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from unabridged.ingest.errors import IngestError, LibraryDamaged
+from unabridged.ingest.migrations import migrate
+
+BUSY_SECONDS = 30.0
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection with the schema of this version. Closed from any thread, used by one at a time.
+
+    Raises LibraryDamaged (no database, corrupt, newer than the program) and IngestError (folder not writable).
+    """
+    with library_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            # Private from the first byte; SQLite gives its side files the same mode.
+            path.touch(mode=0o600)
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            _configure(connection)
+            migrate(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    connection.row_factory = sqlite3.Row
+    # A killed process loses nothing with NORMAL; a power cut may undo the last files, which the next add reads again.
+    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "cache_size = -32000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """All or nothing; takes the write lock at once, so that it cannot fail half-way for lack of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        rollback(connection)
+        raise
+
+
+def rollback(connection: sqlite3.Connection) -> None:
+    """Undoes the open transaction. A full disk may have undone it already."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+@contextmanager
+def library_errors(path: Path) -> Iterator[None]:
+    """Turns what SQLite and the file system say about the library's own file into errors for people."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise explain(error, path) from error
+    except OSError as error:
+        raise IngestError(f"cannot open the library {path}: {error.strerror}", "check the data directory") from error
+
+
+def explain(error: sqlite3.DatabaseError, path: Path) -> IngestError:
+    """What an error of SQLite means for the library at `path`."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith("SQLITE_FULL"):
+        return IngestError(
+            f"the disk that holds {path} is full: the file in work was not stored, all before it was",
+            "free some space and run the same command again",
+        )
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return IngestError(f"the library {path} stayed locked by another process", "try again when it has finished")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return LibraryDamaged(
+            f"the library {path} is damaged: {error}",
+            f"move {path.name}, {path.name}-wal and {path.name}-shm away, then add your folders again;"
+            " your own files are not affected",
+        )
+    return IngestError(f"the library {path} cannot be used: {error}", "check the data directory and its free space")

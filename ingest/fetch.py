@@ -1,0 +1,75 @@
+"""What happens to one file before anything is stored: hashed, then read in a reader process unless it is known.
+
+Runs in a thread beside the one that stores; it reads the library through a connection of its own and changes nothing.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from unabridged.ingest.database import connect
+from unabridged.ingest.detect import HEAD, detect
+from unabridged.ingest.document import Item, Kind, Status
+from unabridged.ingest.walk import Found, Problem, look
+from unabridged.ingest.worker import Workers
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """The first step: the identity of the bytes, None where hashing would cost more than it is worth."""
+
+    sha256: str | None
+
+
+Step = Hashed | Problem | Item | Found
+
+
+class Fetcher:
+    """The steps of files. Safe to use from several threads."""
+
+    def __init__(self, database: Path, workers: Workers, password: str | None, force: bool) -> None:
+        self._database = database
+        self._workers = workers
+        self._password = password
+        self._force = force
+
+    def wants(self, content: sqlite3.Row) -> bool:
+        """Whether a content that is stored should be read again though its bytes are the same."""
+        return self._force or bool(self._password and content["locked"])
+
+    def steps(self, found: Found, reread: bool) -> Iterator[Step]:
+        """A `Hashed`, the items unless the library has them, and how the file lies there afterwards; or a `Problem`."""
+        try:
+            sha256 = self._hash(found)
+        except OSError as error:
+            yield Problem(found.path, Status.DAMAGED, f"cannot be opened: {error.strerror}")
+            return
+        yield Hashed(sha256)
+        if reread or not self._stored(sha256):
+            yield from self._workers.read(Path(found.path), self._password)
+        yield look(found.path)
+
+    def _hash(self, found: Found) -> str | None:
+        with Path(found.path).open("rb") as file:
+            if found.size > self._workers.limits.file_bytes:
+                # Only mailboxes are read at any size: the others end as too large, by name and size alone.
+                if detect(file.read(HEAD), Path(found.path).name).kind is not Kind.MAILBOX:
+                    return None
+                file.seek(0)
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def _stored(self, sha256: str | None) -> bool:
+        with closing(connect(self._database)) as connection:
+            content = stored_content(connection, sha256)
+        return content is not None and not self.wants(content)
+
+
+def stored_content(connection: sqlite3.Connection, sha256: str | None) -> sqlite3.Row | None:
+    """The content with this hash if it is stored whole."""
+    row: sqlite3.Row | None = connection.execute(
+        "SELECT * FROM contents WHERE sha256 = ? AND state = 'done'", (sha256,)
+    ).fetchone()
+    return row

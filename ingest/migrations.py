@@ -1,0 +1,175 @@
+"""The schema of the library, as numbered steps from an empty file to today's tables.
+
+Each step is a function that runs in one transaction together with its record, so that a kill in between leaves the
+schema of the step before. Steps are never edited after a release: a change is a new step. `PRAGMA user_version` holds
+the number of the last step (so that an up-to-date library costs one read to open), `migrations` their names and times.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from unabridged.ingest.errors import LibraryDamaged
+from unabridged.ingest.index_text import INDEX_VERSION
+
+Step = Callable[[Any], None]  # takes a sqlite_utils.Database
+
+# Every character that is not a space belongs to a word: `index_text` has already cut and folded the text.
+_TOKENIZE = "unicode61 remove_diacritics 0 categories 'L* M* N* P* S* Co Cn Cs Cf'"
+
+
+def m001_files_and_contents(db: Any) -> None:
+    """Collections, the files in them, and the contents that files have."""
+    db["collections"].create({"id": int, "name": str}, pk="id", not_null=["name"])
+    db["collections"].create_index(["name"], unique=True)
+    db["collections"].insert({"name": "default"})
+    db.execute(
+        "CREATE TABLE roots (collection_id INTEGER NOT NULL REFERENCES collections ON DELETE CASCADE,"
+        " path TEXT NOT NULL, PRIMARY KEY (collection_id, path)) WITHOUT ROWID"
+    )
+    db.execute("""
+        CREATE TABLE contents (
+            id INTEGER PRIMARY KEY,
+            sha256 TEXT UNIQUE,            -- NULL: the bytes were not read
+            size INTEGER NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('reading', 'done')),
+            reader TEXT NOT NULL,          -- version of the program that read it
+            read_at TEXT NOT NULL,
+            last_ref INTEGER NOT NULL,     -- of the stream, while reading: all up to it is stored
+            kind TEXT NOT NULL,            -- of the file itself, as are status and reason
+            status TEXT NOT NULL,
+            reason TEXT NOT NULL,
+            documents INTEGER NOT NULL,
+            pages INTEGER NOT NULL,
+            locked INTEGER NOT NULL        -- documents in it that need a password
+        )""")
+    db.execute("""
+        CREATE TABLE files (
+            id INTEGER PRIMARY KEY,
+            path TEXT NOT NULL UNIQUE,
+            size INTEGER NOT NULL,
+            mtime_ns INTEGER NOT NULL,
+            content_id INTEGER NOT NULL REFERENCES contents
+        )""")
+    db.execute("CREATE INDEX files_content ON files (content_id)")
+    db.execute("""
+        CREATE TABLE collection_files (
+            collection_id INTEGER NOT NULL REFERENCES collections ON DELETE CASCADE,
+            file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE,
+            PRIMARY KEY (collection_id, file_id)
+        ) WITHOUT ROWID""")
+    db.execute("CREATE INDEX collection_files_file ON collection_files (file_id)")
+
+
+def m002_documents_and_pages(db: Any) -> None:
+    """Documents nested under contents, and their pages. A document's id is never used twice: conversations keep it."""
+    db.execute("""
+        CREATE TABLE documents (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            content_id INTEGER NOT NULL REFERENCES contents ON DELETE CASCADE,
+            parent_id INTEGER REFERENCES documents ON DELETE CASCADE,
+            tail TEXT NOT NULL,            -- what follows the file's path: '', '#3', '#3/report.pdf'
+            kind TEXT NOT NULL,
+            title TEXT NOT NULL,
+            status TEXT NOT NULL,
+            reason TEXT NOT NULL,
+            sha256 TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            meta TEXT NOT NULL,
+            pages INTEGER NOT NULL,
+            characters INTEGER NOT NULL,
+            UNIQUE (content_id, tail)
+        )""")
+    db.execute("CREATE INDEX documents_parent ON documents (parent_id)")
+    db.execute("""
+        CREATE TABLE pages (
+            id INTEGER PRIMARY KEY,
+            document_id INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+            number INTEGER NOT NULL,
+            label TEXT NOT NULL,
+            text TEXT NOT NULL,
+            parts TEXT NOT NULL,
+            flags TEXT NOT NULL,
+            extractor TEXT NOT NULL,
+            score REAL NOT NULL,
+            UNIQUE (document_id, number)
+        )""")
+
+
+def m003_search(db: Any) -> None:
+    """The index over pages. Contentless: the text is stored once, in `pages`; what was indexed is computed again
+    from it when a page goes, hence the record of which version of `index_text` made the index."""
+    db.execute(f"CREATE VIRTUAL TABLE page_index USING fts5(main, joined, content='', tokenize=\"{_TOKENIZE}\")")
+    db.execute("CREATE VIRTUAL TABLE page_terms USING fts5vocab(page_index, row)")
+    db.execute("CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+    db.execute("INSERT INTO settings VALUES ('index_version', ?)", [INDEX_VERSION])
+
+
+def m004_tokens(db: Any) -> None:
+    """Token ids with their character spans, once per page and tokenizer, as little-endian int32."""
+    db.execute("CREATE TABLE tokenizers (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, used_at TEXT NOT NULL)")
+    db.execute("""
+        CREATE TABLE tokens (
+            page_id INTEGER NOT NULL REFERENCES pages ON DELETE CASCADE,
+            tokenizer_id INTEGER NOT NULL REFERENCES tokenizers ON DELETE CASCADE,
+            count INTEGER NOT NULL,
+            ids BLOB NOT NULL,
+            starts BLOB NOT NULL,
+            ends BLOB NOT NULL,
+            PRIMARY KEY (page_id, tokenizer_id)
+        )""")
+    db.execute("""
+        CREATE TABLE token_counts (
+            document_id INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+            tokenizer_id INTEGER NOT NULL REFERENCES tokenizers ON DELETE CASCADE,
+            count INTEGER NOT NULL,
+            PRIMARY KEY (document_id, tokenizer_id)
+        ) WITHOUT ROWID""")
+
+
+STEPS: tuple[Step, ...] = (m001_files_and_contents, m002_documents_and_pages, m003_search, m004_tokens)
+
+
+def migrate(connection: sqlite3.Connection, path: Path, steps: tuple[Step, ...] = STEPS) -> None:
+    """Brings the database to the last of `steps`. Raises LibraryDamaged when it is of a newer version than `steps`."""
+    version = _version(connection)
+    if version > len(steps):
+        raise LibraryDamaged(
+            f"the library {path} was written by a newer version (schema {version}, this program knows {len(steps)})",
+            "update unabridged, or choose another data directory with --data-dir",
+        )
+    for number, step in enumerate(steps[version:], version + 1):
+        _apply(connection, number, step)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _apply(connection: sqlite3.Connection, number: int, step: Step) -> None:
+    from sqlite_utils import Database
+
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have taken this step while we waited for the write lock.
+        if _version(connection) < number:
+            step(Database(connection))
+            _record(connection, number, step)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _record(connection: sqlite3.Connection, number: int, step: Step) -> None:
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS migrations"
+        " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL)"
+    )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (number, step.__name__, now))
+    connection.execute(f"PRAGMA user_version = {number}")

@@ -1,0 +1,49 @@
+"""Paths as text: how they are stored, ordered and matched. Touches no file."""
+
+import os
+import re
+from collections.abc import Sequence
+from fnmatch import translate
+from pathlib import Path
+
+_GLOB = re.compile(r"[*?\[]")
+_DIGITS = re.compile(r"(\d+)")
+
+
+def shown(path: str | Path) -> str:
+    """The absolute path as text that any database and terminal takes: bytes that are not UTF-8 become `\\xNN`."""
+    return os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")  # noqa: PTH100 - links stay as named
+
+
+def natural(path: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
+    """A sort key: page2 before page10, case only as the last resort, a folder's files together."""
+    pieces = (piece for part in path.casefold().split("/") for piece in (*_DIGITS.split(part), "/"))
+    return tuple(_piece(piece) for piece in pieces if piece), path
+
+
+def _piece(piece: str) -> tuple[int, int, str]:
+    if piece == "/":
+        return (0, 0, "")
+    return (1, int(piece), "") if piece.isdecimal() and len(piece) < 4000 else (2, 0, piece)
+
+
+class Patterns:
+    """Any of several patterns: a glob where it has *, ? or [, otherwise a part of the path. Case does not count.
+
+    A glob without a slash in front matches the end of a path from any slash on: "*.pdf", "letters/*".
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._parts = [pattern.casefold() for pattern in patterns if not _GLOB.search(pattern)]
+        # A path may hold brackets itself: as a substring every pattern counts too.
+        self._parts += [pattern.casefold() for pattern in patterns if "[" in pattern and not set(pattern) & {"*", "?"}]
+        self._globs = [_glob(pattern.casefold()) for pattern in patterns if _GLOB.search(pattern)]
+
+    def match(self, path: str) -> bool:
+        """Whether one of the patterns fits `path`."""
+        folded = path.casefold()
+        return any(part in folded for part in self._parts) or any(glob.fullmatch(folded) for glob in self._globs)
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern if pattern.startswith("/") else f"*/{pattern}"))

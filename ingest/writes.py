@@ -1,0 +1,191 @@
+"""What changes the library's tables, apart from storing a content (that is `storing`). Every function runs inside the
+caller's lock; those that take several steps are one transaction.
+
+It touches no file but to see whether a path still exists.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from unabridged.ingest import reads
+from unabridged.ingest.database import transaction
+from unabridged.ingest.document import Part
+from unabridged.ingest.errors import DocumentNotFound
+from unabridged.ingest.index_text import INDEX_VERSION, index_text
+from unabridged.ingest.reads import page_row
+from unabridged.ingest.rows import Change
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A file as it lies on the disk: stored path, bytes, time of its last change."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+def ensure_collection(connection: sqlite3.Connection, name: str) -> int:
+    """The id of the collection, made if there is none."""
+    connection.execute("INSERT OR IGNORE INTO collections (name) VALUES (?)", (name,))
+    found: int = connection.execute("SELECT id FROM collections WHERE name = ?", (name,)).fetchone()["id"]
+    return found
+
+
+def remember_root(connection: sqlite3.Connection, collection: int, path: str) -> None:
+    """Notes that a folder was added as a whole."""
+    connection.execute("INSERT OR IGNORE INTO roots VALUES (?, ?)", (collection, path))
+
+
+def attach(connection: sqlite3.Connection, seen: Seen, content: int, collection: int) -> Change:
+    """Says that the file has this content and belongs to the collection, inside the caller's transaction.
+
+    A path that is new while another path of the same content is gone from the disk is that file, moved.
+    """
+    known = connection.execute("SELECT id, content_id FROM files WHERE path = ?", (seen.path,)).fetchone()
+    change: Change
+    if known is not None:
+        file, change = known["id"], "unchanged" if known["content_id"] == content else "changed"
+    elif (file := _moved(connection, content)) is not None:
+        change = "moved"
+    else:
+        file, change = _insert(connection, seen, content), "new"
+    connection.execute(
+        "UPDATE files SET path = ?, size = ?, mtime_ns = ?, content_id = ? WHERE id = ?",
+        (seen.path, seen.size, seen.mtime_ns, content, file),
+    )
+    if known is not None and known["content_id"] != content:
+        drop_unused(connection, [known["content_id"]])
+    connection.execute("INSERT OR IGNORE INTO collection_files VALUES (?, ?)", (collection, file))
+    return change
+
+
+def _insert(connection: sqlite3.Connection, seen: Seen, content: int) -> int:
+    values = (seen.path, seen.size, seen.mtime_ns, content)
+    cursor = connection.execute("INSERT INTO files (path, size, mtime_ns, content_id) VALUES (?, ?, ?, ?)", values)
+    return cursor.lastrowid or 0
+
+
+def _moved(connection: sqlite3.Connection, content: int) -> int | None:
+    # What could not be read has no identity to be recognised by.
+    rows = connection.execute(
+        "SELECT f.id, f.path FROM files f JOIN contents c ON c.id = f.content_id"
+        " WHERE c.id = ? AND c.sha256 IS NOT NULL AND c.size > 0",
+        (content,),
+    )
+    return next((row["id"] for row in rows if gone(row["path"])), None)
+
+
+def gone(path: str) -> bool:
+    """Whether nothing lies at a stored path any more. A folder that cannot be entered is no proof of that."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def remove(connection: sqlite3.Connection, patterns: Sequence[str], collection: str) -> list[str]:
+    """See `Library.remove`."""
+    found = reads.documents(connection, collection, patterns)
+    paths = [path for row in found if row.parent_id is None for path in (row.path, *row.also)]
+    if not paths:
+        raise DocumentNotFound(
+            f"no file of collection {collection!r} matches {' '.join(patterns)!r}",
+            "`unabridged ls` lists them; what a file holds goes with its file only",
+        )
+    with transaction(connection):
+        _detach(connection, paths, reads.collection_id(connection, collection))
+    return paths
+
+
+def remove_document(connection: sqlite3.Connection, document_id: int, collection: str | None) -> list[str]:
+    """See `Library.remove_document`."""
+    reads.document(connection, document_id)
+    number = reads.collection_id(connection, collection)
+    rows = connection.execute(
+        f"SELECT path FROM ({reads.FILES})"
+        " WHERE content_id = (SELECT content_id FROM documents WHERE id = :document) ORDER BY path",
+        {"collection": number, "document": document_id},
+    )
+    paths = [row["path"] for row in rows]
+    with transaction(connection):
+        _detach(connection, paths, number)
+    return paths
+
+
+def remove_collection(connection: sqlite3.Connection, collection: str) -> list[str]:
+    """See `Library.remove_collection`."""
+    number = reads.collection_id(connection, collection)
+    paths = [row["path"] for row in connection.execute(reads.FILES, {"collection": number})]
+    with transaction(connection):
+        _detach(connection, paths, number)
+        connection.execute("DELETE FROM roots WHERE collection_id = ?", (number,))
+        connection.execute("DELETE FROM collections WHERE id = ? AND name != 'default'", (number,))
+    return sorted(paths)
+
+
+def detach(connection: sqlite3.Connection, path: str, collection: int) -> None:
+    """Takes one file out of a collection."""
+    with transaction(connection):
+        _detach(connection, [path], collection)
+
+
+def _detach(connection: sqlite3.Connection, paths: Iterable[str], collection: int | None) -> None:
+    """Takes files out of a collection (None: of all), then drops what no collection holds."""
+    contents: set[int] = set()
+    for path in paths:
+        row = connection.execute("SELECT id, content_id FROM files WHERE path = ?", (path,)).fetchone()
+        contents.add(row["content_id"])
+        connection.execute(
+            "DELETE FROM collection_files WHERE file_id = ?1 AND (?2 IS NULL OR collection_id = ?2)",
+            (row["id"], collection),
+        )
+        connection.execute(
+            "DELETE FROM files WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM collection_files WHERE file_id = ?1)",
+            (row["id"],),
+        )
+    drop_unused(connection, contents)
+
+
+def drop_unused(connection: sqlite3.Connection, contents: Iterable[int]) -> None:
+    """Deletes those of these contents that no file has, with their documents, pages, tokens and index rows."""
+    for content in contents:
+        if connection.execute("SELECT 1 FROM files WHERE content_id = ?", (content,)).fetchone() is None:
+            _unindex(connection, content)
+            connection.execute("DELETE FROM contents WHERE id = ?", (content,))
+
+
+def _unindex(connection: sqlite3.Connection, content: int) -> None:
+    rows = connection.execute(
+        "SELECT * FROM pages WHERE document_id IN (SELECT id FROM documents WHERE content_id = ?)", (content,)
+    )
+    for row in rows:
+        # A contentless index forgets a row when it is told again what the row said.
+        main, joined = index_text(row["text"], page_row(row).parts)
+        connection.execute(
+            "INSERT INTO page_index (page_index, rowid, main, joined) VALUES ('delete', ?, ?, ?)",
+            (row["id"], main, joined),
+        )
+
+
+def index_page(connection: sqlite3.Connection, page_id: int, text: str, parts: Iterable[Part]) -> None:
+    """Makes a page findable."""
+    main, joined = index_text(text, parts)
+    connection.execute("INSERT INTO page_index (rowid, main, joined) VALUES (?, ?, ?)", (page_id, main, joined))
+
+
+def refresh_index(connection: sqlite3.Connection) -> None:
+    """Builds the index anew where another version of `index_text` made it."""
+    row = connection.execute("SELECT value FROM settings WHERE key = 'index_version'").fetchone()
+    if row["value"] == INDEX_VERSION:
+        return
+    with transaction(connection):
+        connection.execute("INSERT INTO page_index (page_index) VALUES ('delete-all')")
+        for page in connection.execute("SELECT * FROM pages ORDER BY id"):
+            index_page(connection, page["id"], page["text"], page_row(page).parts)
+        connection.execute("UPDATE settings SET value = ? WHERE key = 'index_version'", (INDEX_VERSION,))
