@@ -137,7 +137,7 @@ def _by_text(head: bytes, ext: str) -> Kind | None:
     if ext == "emlx" and (match := re.match(rb"\d+\s*\n", text)):
         text = text[match.end() :]
     stripped = text.lstrip(b"\r\n\t ")
-    if _FROM_LINE.match(stripped):
+    if _FROM_LINE.match(stripped) or (ext == "mbox" and stripped.startswith(b"From ")):
         return Kind.MAILBOX
     if ext in _MAIL_NAMES or looks_like_mail(stripped):
         return Kind.MESSAGE if ext not in _HTML_NAMES else Kind.HTML

@@ -15,7 +15,7 @@ Reader = Callable[[Source, Reading, Place], Iterator[Item]]
 
 def read_source(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     """The items of one document and of all that it holds."""
-    found = detect(source.data[:HEAD], source.name)
+    found = Detected(source.kind) if source.kind else detect(source.data[:HEAD], source.name)
     return guarded(reader_of(found), source, reading, place, found.kind)
 
 

@@ -175,7 +175,7 @@ def _load(pdf: _Pdf, number: int) -> tuple[bool, PageText, list[tuple[PartKind, 
 
 def _recount(pdf: _Pdf, number: int) -> None:
     """A page does not load: perhaps because there are no so many. pypdf counts the pages that are there."""
-    if pdf.failed_in_row == 1 and pdf.fallback.pages() == number - 1:
+    if pdf.failed_in_row == 1 and number > 1 and pdf.fallback.pages() == number - 1:
         pdf.notes.append(f"claims {len(pdf.document or ()):,} pages, has {number - 1:,}")
         pdf.total = number - 1
 
@@ -263,7 +263,10 @@ def _closed(pdf: _Pdf, ref: int) -> Closed:
     for flag, what in words.items():
         if numbers := pdf.flagged.get(flag):
             said.append(f"{spoken(numbers)} {what}")
-    return Closed(ref=ref, status=_status(pdf), reason="; ".join(said))
+    status = _status(pdf)
+    if status == Status.NO_TEXT and not said:
+        said.append("no text on its pages")
+    return Closed(ref=ref, status=status, reason="; ".join(said))
 
 
 def _status(pdf: _Pdf) -> Status:

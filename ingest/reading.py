@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
 
-from unabridged.ingest.document import Item, Status
+from unabridged.ingest.document import Item, Kind, Status
 from unabridged.ingest.limits import Limits
 
 
@@ -32,6 +32,7 @@ class Source:
     data: bytes = b""
     charset: str = ""
     file: BufferedReader | None = None
+    kind: Kind | None = None  # given where the container knows it
 
     @property
     def size(self) -> int:

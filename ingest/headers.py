@@ -1,0 +1,67 @@
+"""Header values to text: encoded words, raw 8-bit, ids. Linear in its input; never raises."""
+
+import binascii
+import re
+
+from unabridged.ingest import charset
+from unabridged.ingest.normalise import normalise, one_line
+
+_WORD = re.compile(rb"=\?([^?\s]{1,60})\?([QqBb])\?([^?]*)\?=")
+_BETWEEN = re.compile(rb"(\?=)[ \t\r\n]+(?==\?[^?\s]{1,60}\?[QqBb]\?)")
+_ID = re.compile(r"<([^<>\s]{1,500})>")
+_COMMA_SOUP = 2_000  # characters of a list of addresses that are kept
+_IDS = 100
+
+
+def text_of(raw: bytes, label: str = "") -> str:
+    """Bytes by the charset ladder."""
+    return charset.decode(raw, label).text if not (raw.isascii() and not label) else raw.decode("ascii")
+
+
+def decode_header(raw: bytes) -> str:
+    """The text of a header value. Neighbouring encoded words of one charset are joined before they are decoded, since
+    senders cut characters in two."""
+    if b"=?" not in raw:
+        return text_of(raw)
+    raw = _BETWEEN.sub(rb"\1", raw)
+    out: list[str] = []
+    pending, label, at = b"", "", 0
+    for match in _WORD.finditer(raw):
+        name = match[1].decode("ascii", "replace").split("*")[0]
+        between = raw[at : match.start()]
+        if pending and (between or name.lower() != label.lower()):
+            out.append(text_of(pending, label))
+            pending = b""
+        if between:
+            out.append(text_of(between))
+        pending, label, at = pending + _word(match[2], match[3]), name, match.end()
+    if pending:
+        out.append(text_of(pending, label))
+    return "".join(out) + text_of(raw[at:])
+
+
+def _word(encoding: bytes, text: bytes) -> bytes:
+    if encoding in b"Qq":
+        return binascii.a2b_qp(text, header=True)
+    clean = re.sub(rb"[^A-Za-z0-9+/]+", b"", text)
+    clean = clean[:-1] if len(clean) % 4 == 1 else clean
+    return binascii.a2b_base64(clean + b"=" * (-len(clean) % 4))
+
+
+def line(raw: bytes, limit: int = 1_000) -> str:
+    """A header value as one line of normalised text."""
+    return one_line(decode_header(raw), limit)
+
+
+def addresses(values: list[bytes]) -> str:
+    """Address headers as a reader sees them; a list of thousands is cut with its number of "@"s."""
+    whole = ", ".join(" ".join(normalise(decode_header(value)).split()) for value in values if value)
+    if len(whole) <= _COMMA_SOUP:
+        return whole
+    return f"{whole[:_COMMA_SOUP].rsplit(',', 1)[0]}, … ({whole.count('@'):,} addresses)"
+
+
+def ids(raw: bytes) -> list[str]:
+    """Message ids without their brackets; the last hundred of a longer chain."""
+    text = raw[-65_536:].decode("ascii", "replace")
+    return [one_line(found) for found in _ID.findall(text)][-_IDS:]
