@@ -10,10 +10,14 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, closing
 from pathlib import PurePath
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from unabridged.app.events import Added, AddEvent, FileRead, Stage
+from unabridged.app.settings import IngestSettings
 from unabridged.ingest.rows import AddItem, FileDone, Progress
+
+if TYPE_CHECKING:
+    from unabridged.ingest.add import AddOptions
 
 T = TypeVar("T")
 
@@ -41,6 +45,19 @@ async def adding(steps: Steps, collection: str) -> AsyncGenerator[AddEvent, None
         changes=dict(changes),
         seconds=time.monotonic() - started,
     )
+
+
+def options_of(settings: IngestSettings) -> "AddOptions":
+    """How files are read, from the settings."""
+    from unabridged.ingest.add import AddOptions
+    from unabridged.ingest.limits import MIB, Limits
+
+    limits = Limits(
+        cpu_seconds=settings.seconds,
+        file_bytes=settings.max_file_mib * MIB,
+        memory_bytes=settings.memory_mib * MIB,
+    )
+    return AddOptions(limits=limits, jobs=settings.workers)
 
 
 def event_of(item: AddItem) -> Stage | FileRead:

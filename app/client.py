@@ -101,9 +101,13 @@ class Client:
         """Stage and Delta events, then an Answer or a Problem."""
         return self._lines("/v1/ask", question, AskEvent)
 
-    def add(self, paths: Sequence[str], collection: str = "default") -> AsyncGenerator[AddEvent, None]:
-        """Read files and folders (absolute paths). Stage and FileRead events, then Added or a Problem."""
-        return self._lines("/v1/documents", AddFiles(paths=tuple(paths), collection=collection), AddEvent)
+    def add(
+        self, paths: Sequence[str], collection: str = "default", *, password: str | None = None, force: bool = False
+    ) -> AsyncGenerator[AddEvent, None]:
+        """Read files and folders (absolute paths; none: look again at the collection's folders). Stage and FileRead
+        events, then Added or a Problem."""
+        files = AddFiles(paths=tuple(paths), collection=collection, password=password, force=force)
+        return self._lines("/v1/documents", files, AddEvent)
 
     # ---------------------------------------------------------------------------------------------- documents
 

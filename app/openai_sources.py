@@ -22,7 +22,7 @@ QUOTE_CHARACTERS = 200
 LEFT_OUT_LINES = 10
 
 _BLOCK = re.compile(r"\n\nSources:(?: none\b|\n\[1\] )[\s\S]*\Z")
-_MARKS = re.compile(r" ?(?:\[\d{1,3}\])+(?= |\n|$|\[)| ?\[(?:unsupported|not found in the documents)\]")
+_MARKS = re.compile(r" (?:\[\d{1,3}\])+(?= |\n|$)| \[(?:unsupported|not found in the documents)\]")
 
 
 def sources_text(answer: Answer, *, streamed: bool) -> str:

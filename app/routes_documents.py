@@ -83,8 +83,8 @@ def _add_changing(router: APIRouter, service: Service) -> None:
         if not is_local_caller(request.scope):
             raise Refusal("files can only be added from the machine that they lie on", code="local_only")
         wanted = decode_body(await request.body(), AddFiles)
-        steps = await service.steps_of_adding(_absolute(wanted.paths), wanted.collection)
-        return lines(service, adding(steps, wanted.collection))
+        _check_paths(wanted.paths)
+        return lines(service, adding(await service.steps_of_adding(wanted), wanted.collection))
 
     @router.delete("/documents/{document_id}")
     async def remove(document_id: int, collection: str = "") -> Response:
@@ -148,12 +148,9 @@ def _collections(service: Service) -> tuple[CollectionInfo, ...]:
     )
 
 
-def _absolute(paths: tuple[str, ...]) -> list[Path]:
-    if not paths:
-        raise Refusal("no path was named", "give at least one file or folder", param="paths")
+def _check_paths(paths: tuple[str, ...]) -> None:
     for path in paths:
         if not Path(path).is_absolute() or "\0" in path:
             raise Refusal(
                 f"{path!r} is not an absolute path", "the server has another working directory", param="paths"
             )
-    return [Path(path) for path in paths]

@@ -65,10 +65,13 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Read these files and folders into a collection. Paths are absolute and are those of the server's machine."""
+    """Read these files and folders into a collection. Paths are absolute and are those of the server's machine; none
+    means: look again at all folders of the collection."""
 
-    paths: tuple[str, ...]
+    paths: tuple[str, ...] = ()
     collection: str = "default"
+    password: str | None = None  # tried on every file that wants one; never stored
+    force: bool = False  # read unchanged files again
 
 
 class DocumentInfo(msgspec.Struct, frozen=True, kw_only=True):

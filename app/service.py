@@ -8,13 +8,14 @@ HTTP.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from unabridged import __version__
-from unabridged.app.schema import EngineHealth, EngineState, Health
+from unabridged.app.schema import AddFiles, EngineHealth, EngineState, Health
 from unabridged.engine.errors import EngineUnavailable
 from unabridged.models.errors import ModelError, UnabridgedError
 
@@ -114,15 +115,19 @@ class Service:
         window = assistant.model.window
         return Limits(context=ready.max_context if ready else window, window=window)
 
-    async def steps_of_adding(self, paths: Sequence[Path], collection: str) -> "Steps":
-        """The work of adding files, for `adding`. Tokens are counted where a model is installed."""
-        from unabridged.ingest.add import AddOptions, add
+    async def steps_of_adding(self, wanted: AddFiles) -> "Steps":
+        """The work of adding files, for `adding`. Tokens are counted at once where a model is installed."""
+        from unabridged.app.adding import options_of
+        from unabridged.ingest.add import add
 
+        options = msgspec.structs.replace(
+            options_of(self.settings.ingest), password=wanted.password, force=wanted.force
+        )
         try:
             tokenizer = (await self.assistant()).tokenizer
         except NoModel:
             tokenizer = None
-        return lambda: add(self.library, paths, collection, tokenizer, AddOptions())
+        return lambda: add(self.library, wanted.paths, wanted.collection, tokenizer, options)
 
     async def in_thread(self, work: Callable[..., T], *arguments: object, **named: object) -> T:
         """Blocking work of the library or the conversations."""

@@ -1,0 +1,169 @@
+"""The native routes without a model, through our own client: real files, the real library."""
+
+from collections.abc import AsyncIterator
+from email.message import EmailMessage
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from unabridged.app.client import Client, ClientError
+from unabridged.app.events import Added, AddEvent, FileRead, Problem, Question, Stage
+from unabridged.app.service import Service
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[Client]:
+    """Our client of the app, as a program of this machine."""
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 50000), raise_app_exceptions=False)
+    async with Client("http://127.0.0.1:8642", "any", transport=transport) as client:
+        yield client
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A lease, a mail with a note attached, and a file that nobody can read."""
+    folder = tmp_path / "case"
+    folder.mkdir()
+    (folder / "lease.txt").write_text("The deposit is 500 euros.\n\nIt is due on the first of May.\n")
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "a@example.org", "b@example.org", "The keys"
+    mail.set_content("The keys are with the neighbour\u2028on the second floor.\n")
+    mail.add_attachment("Mind the dog.", filename="note.txt")
+    (folder / "keys.eml").write_bytes(mail.as_bytes())
+    (folder / "noise.bin").write_bytes(bytes(range(256)) * 8)
+    return folder
+
+
+async def add(client: Client, folder: Path, collection: str = "default") -> list[AddEvent]:
+    return [event async for event in client.add([str(folder)], collection)]
+
+
+async def test_adding_tells_every_file_and_ends_with_the_counts(client: Client, folder: Path) -> None:
+    events = await add(client, folder)
+    files = {Path(event.path).name: event for event in events if isinstance(event, FileRead)}
+    assert {name: event.status for name, event in files.items()} == {
+        "lease.txt": "read",
+        "keys.eml": "read",
+        "noise.bin": "unsupported",
+    }
+    assert files["keys.eml"].documents == 2
+    assert files["noise.bin"].reason
+    assert all(isinstance(event, Stage | FileRead) for event in events[:-1])
+    last = events[-1]
+    assert isinstance(last, Added)
+    assert (last.files, last.statuses, last.changes) == (3, {"read": 2, "unsupported": 1}, {"new": 3})
+
+
+async def test_documents_are_listed_narrowed_and_shown(client: Client, folder: Path) -> None:
+    await add(client, folder)
+    listed = await client.documents()
+    assert [Path(row.path).name for row in listed] == ["keys.eml", "note.txt", "lease.txt", "noise.bin"]
+    note = listed[1]
+    assert (note.parent, note.parent_id) == (listed[0].path, listed[0].id)
+    assert listed[2].parent is None
+    assert len(listed[2].sha256) == 64
+    assert [row.id for row in await client.documents(pattern="lease")] == [listed[2].id]
+    assert [row.id for row in await client.documents(status="unsupported")] == [listed[3].id]
+    assert await client.document(note.id) == note
+    pages = await client.pages(listed[0].id)
+    assert "neighbour" in pages[0].text
+    assert await client.page(listed[0].id, 1) == pages[0]
+
+
+async def test_search_finds_the_page_and_says_where(client: Client, folder: Path) -> None:
+    await add(client, folder)
+    hits = await client.search("deposit euros")
+    assert [Path(hit.document).name for hit in hits] == ["lease.txt"]
+    assert hits[0].page == 1
+    assert "500 euros" in hits[0].snippet
+
+
+async def test_a_document_leaves_one_collection_or_all(client: Client, folder: Path) -> None:
+    await add(client, folder)
+    await add(client, folder, "other")
+    lease = (await client.documents(pattern="lease"))[0].id
+    assert [row.name for row in await client.collections()] == ["default", "other"]
+    assert (await client.remove(lease, "other")).documents == 1
+    assert not await client.documents("other", "lease")
+    assert await client.documents(pattern="lease")
+    await client.remove(lease)
+    assert not await client.documents(pattern="lease")
+    assert (folder / "lease.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "status"),
+    [
+        ("/v1/documents?collection=none", "collection_not_found", 404),
+        ("/v1/documents/77", "document_not_found", 404),
+        ("/v1/documents/77/pages/1", "document_not_found", 404),
+        ("/v1/documents/many", "invalid_request", 400),
+        ("/v1/search", "invalid_request", 400),
+        ("/v1/search?q=x&limit=0", "invalid_request", 400),
+        ("/v1/conversations/none", "conversation_not_found", 404),
+        ("/v1/none", "not_found", 404),
+        ("/v1/ask", "method_not_allowed", 405),
+        ("/docs", "not_found", 404),
+    ],
+)
+async def test_every_failure_has_openais_shape(http: httpx.AsyncClient, path: str, code: str, status: int) -> None:
+    reply = await http.get(path)
+    assert reply.status_code == status
+    error = reply.json()["error"]
+    assert error["code"] == code
+    assert set(error) >= {"message", "type", "param", "code"}
+
+
+async def test_a_path_that_is_not_there_ends_the_stream_with_a_problem(client: Client, tmp_path: Path) -> None:
+    events = [event async for event in client.add([str(tmp_path / "none")])]
+    assert isinstance(events[-1], Problem)
+    assert events[-1].code == "path_not_found"
+
+
+async def test_relative_paths_are_refused_before_anything_is_read(client: Client) -> None:
+    events = [event async for event in client.add(["case"])]
+    assert [type(event) for event in events] == [Problem]
+    with pytest.raises(ClientError) as caught:
+        await client.document(77)
+    assert (caught.value.code, caught.value.status) == ("document_not_found", 404)
+    assert str(caught.value).count(caught.value.hint) == 1
+
+
+async def test_without_a_model_documents_work_and_questions_say_what_is_missing(
+    client: Client, service: Service, folder: Path
+) -> None:
+    await add(client, folder)
+    events = [event async for event in client.ask(Question(text="What is the deposit?"))]
+    assert [type(event) for event in events] == [Problem]
+    assert isinstance(events[0], Problem)
+    assert events[0].code == "no_model"
+    assert "models add" in events[0].hint
+    health = await client.health()
+    assert (health.status, health.engine.state) == ("failed", "failed")
+    assert "smollm2-135m" in health.engine.message
+
+
+async def test_openais_routes_say_the_same_in_their_shape(http: httpx.AsyncClient) -> None:
+    messages = [{"role": "user", "content": "hi"}]
+    for stream in (False, True):
+        reply = await http.post("/v1/chat/completions", json={"messages": messages, "stream": stream})
+        assert reply.status_code == 503
+        assert reply.json()["error"]["code"] == "no_model"
+        # The client would wait and ask twice more in vain.
+        assert reply.headers["x-should-retry"] == "false"
+    assert [item["id"] for item in (await http.get("/v1/models")).json()["data"]] == [
+        "unabridged",
+        "default",
+        "smollm2-135m",
+    ]
+
+
+async def test_an_unreachable_server_is_a_client_error_and_a_problem() -> None:
+    async with Client("http://127.0.0.1:9") as nobody:
+        with pytest.raises(ClientError) as caught:
+            await nobody.health()
+        assert caught.value.code == "server_unreachable"
+        events = [event async for event in nobody.ask(Question(text="hi"))]
+    assert [type(event) for event in events] == [Problem]
