@@ -58,8 +58,7 @@ class ContextAttention:
         self._start, self._tokens = self.context.length, tokens
         if self._start < self._config.dense_below:
             if self._dense is None:
-                limit = min(self.context.reserved, self._config.dense_below)
-                self._dense = DenseAttention(self.context, self._shape.layers, self._rotary, limit)
+                self._dense = DenseAttention(self.context, self._shape.layers, self._rotary)
         elif self._sparse is None:
             self._dense = None
             self._sparse = SparseAttention(self.context, self._config, self._rotary)

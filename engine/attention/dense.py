@@ -12,17 +12,22 @@ from unabridged.engine.attention.witness import Seen
 from unabridged.engine.kv.tables import Context
 
 
-class DenseAttention:
-    """A context's keys, rotated once and kept with its values in float32 while it grows up to `limit` tokens."""
+# Tokens of room that the copies get at a time, so that decoding rarely moves them.
+_ROOM = 512
 
-    def __init__(self, context: Context, layers: int, rotary: Rotary, limit: int) -> None:
+
+class DenseAttention:
+    """A context's keys, rotated once and kept with its values in float32 while it grows."""
+
+    def __init__(self, context: Context, layers: int, rotary: Rotary) -> None:
         """Copies what `context` holds. Position `context.length` is the first that `attend` appends."""
         self._rotary = rotary
+        room = context.reserved + _ROOM
         self._k, self._v = [], []
         for layer in range(layers):
             k, v = context.read(layer, 0, context.length)
-            self._k.append(_with_room(rotary.rotate_range(k, 0), limit))
-            self._v.append(_with_room(v, limit))
+            self._k.append(_with_room(rotary.rotate_range(k, 0), room))
+            self._v.append(_with_room(v, room))
         self._scores_mask: Tensor | None = None
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Seen | None]:
@@ -31,6 +36,9 @@ class DenseAttention:
         Returns `[H, T, D]`, and for T = 1 what it looked at.
         """
         end = start + k.shape[1]
+        if end > self._k[layer].shape[1]:
+            self._k[layer] = _with_room(self._k[layer], end + _ROOM)
+            self._v[layer] = _with_room(self._v[layer], end + _ROOM)
         self._rotary.rotate_range(k, start, out=self._k[layer][:, start:end])
         self._v[layer][:, start:end] = v
         keys, values = self._k[layer][:, :end], self._v[layer][:, :end]
@@ -66,7 +74,7 @@ def attend_one(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return torch.bmm(probabilities, v).view(heads, 1, dim), probabilities
 
 
-def _with_room(x: Tensor, limit: int) -> Tensor:
-    out = torch.empty(x.shape[0], limit, x.shape[2])
+def _with_room(x: Tensor, tokens: int) -> Tensor:
+    out = torch.empty(x.shape[0], tokens, x.shape[2])
     out[:, : x.shape[1]] = x
     return out
