@@ -60,5 +60,5 @@ class Llama:
         """`[T, (H + 2 G) D]` to views `[T, H, D]`, `[T, G, D]`, `[T, G, D]`."""
         heads = qkv.view(len(qkv), -1, self.config.head_dim)
         queries, shared = self.config.heads, self.config.kv_heads
-        q, k, v = torch.split(heads, (queries, shared, shared), dim=1)
+        q, k, v = torch.split(heads, [queries, shared, shared], dim=1)
         return q, k, v
