@@ -41,7 +41,7 @@ class WorkerCommand:
             "--fd": str(fd),
             "--backend": self.backend,
             "--model": str(self.model),
-            "--options": msgspec.json.encode(self.options).decode(),
+            "--options": msgspec.json.encode(self.options, enc_hook=str).decode(),
             "--queue": str(queue_limit),
         }
         words = [word for pair in named.items() for word in pair]

@@ -146,11 +146,11 @@ class Supervisor:
         error = _died(process)
         self.problem = EngineUnavailable(error.message, f"its log ends: {process.last_lines()}")
         _fail(lost, error)
-        if self._failures < len(BACKOFF) and self._starting is None:
+        if self.state == "failed" and self._failures < len(BACKOFF):
             self._begin_start()
 
     def _deliver(self, event: Event, process: EngineProcess) -> None:
-        """An event of a request that was abandoned finds no stream and is dropped."""
+        """Put an event into the stream of its request."""
         if isinstance(event, Ready) or event.id is None or event.id not in self._streams:
             return
         if isinstance(event, Failed):
@@ -171,10 +171,10 @@ class Supervisor:
         return stream
 
     def _abandon(self, id: str, stream: Stream) -> None:
-        """A stream that is still listed has not ended: its reader went away, so the request stops."""
+        """A stream that is still listed has not ended: its reader went away, so the request stops. It stays listed
+        until the engine says so, because its last events must not reach another request of the same id."""
         if self._streams.get(id) is stream:
             self.cancel(id)
-            del self._streams[id]
 
 
 def _fail(streams: dict[str, Stream], error: EngineError) -> None:
