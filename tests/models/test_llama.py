@@ -1,0 +1,111 @@
+"""The forward pass agrees with transformers, however the checkpoint is shaped and however the tokens are cut up."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from tests.models.conftest import TinyLlama
+from tests.models.dense import DenseAttend
+from unabridged.models.container import read_header
+from unabridged.models.gguf import config_of, stream_gguf
+from unabridged.models.llama import Llama
+from unabridged.models.load import load_model
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+SHAPES = {
+    "gqa": {},
+    "tied": {"tie_word_embeddings": True},
+    "mha": {"num_key_value_heads": 6},
+    "wide-heads": {"head_dim": 16},
+    "llama3-rope": {"rope_parameters": LLAMA3},
+    "llama3-rope-tied": {"rope_parameters": LLAMA3, "tie_word_embeddings": True},
+    "linear-rope": {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}},
+}
+
+
+def ours(model: Llama, ids: torch.Tensor, chunk: int) -> torch.Tensor:
+    """Logits of all rows, prefilled in chunks. `ids` `[T]`."""
+    attend = DenseAttend(model.config)
+    return torch.cat([model.logits(model.forward(part, attend)) for part in ids.split(chunk)])
+
+
+def theirs(model: LlamaForCausalLM, ids: torch.Tensor) -> torch.Tensor:
+    """The same by transformers."""
+    with torch.inference_mode():
+        logits: torch.Tensor = model(ids[None]).logits[0]
+    return logits
+
+
+@pytest.mark.parametrize("fields", SHAPES.values(), ids=SHAPES.keys())
+def test_logits_agree_with_transformers(tiny_llama: TinyLlama, fields: dict[str, object]) -> None:
+    folder, reference = tiny_llama(**fields)
+    ids = torch.randint(0, 256, (200,))
+    torch.testing.assert_close(ours(load_model(folder), ids, 200), theirs(reference, ids), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+def test_chunks_change_nothing(tiny_llama: TinyLlama, chunk: int) -> None:
+    model = load_model(tiny_llama()[0])
+    ids = torch.randint(0, 256, (65,))
+    torch.testing.assert_close(ours(model, ids, chunk), ours(model, ids, 65), atol=1e-4, rtol=0)
+
+
+def test_bfloat16_keeps_its_type_and_stays_near(tiny_llama: TinyLlama) -> None:
+    folder, _ = tiny_llama()
+    model = load_model(folder, torch.bfloat16)
+    hidden = model.forward(torch.arange(40), DenseAttend(model.config))
+    assert hidden.dtype == model.dtype == torch.bfloat16
+    exact = ours(load_model(folder), torch.arange(40), 40)
+    cosine = torch.nn.functional.cosine_similarity(model.logits(hidden).float(), exact)
+    assert cosine.min() > 0.99
+
+
+def test_attention_that_raises_leaves_the_model_usable(tiny_llama: TinyLlama) -> None:
+    model = load_model(tiny_llama()[0])
+
+    def fail(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("no room")
+
+    before = ours(model, torch.arange(9), 9)
+    with pytest.raises(RuntimeError, match="no room"):
+        model.forward(torch.arange(9), fail)
+    assert torch.equal(ours(model, torch.arange(9), 9), before)
+
+
+def test_smollm2_agrees_with_transformers_on_the_weights_we_read(smollm2: Path) -> None:
+    """The forward alone: transformers gets the weights that we dequantised (the slow test checks those too)."""
+    header = read_header(smollm2 / "model.gguf")
+    config = config_of(header)
+    reference = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden,
+            intermediate_size=config.intermediate,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.kv_heads,
+            max_position_embeddings=config.window,
+            rms_norm_eps=config.norm_eps,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            tie_word_embeddings=True,
+        )
+    ).eval()
+    reference.load_state_dict(dict(stream_gguf(header, config)), strict=False)
+    ids = torch.randint(0, config.vocab_size, (48,), generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(ours(load_model(smollm2), ids, 48), theirs(reference, ids), atol=1e-3, rtol=0)
+
+
+@pytest.mark.slow
+def test_smollm2_agrees_with_transformers_own_reading_of_the_gguf(smollm2: Path) -> None:
+    reference = LlamaForCausalLM.from_pretrained(smollm2, gguf_file="model.gguf", dtype=torch.float32).eval()
+    ids = torch.randint(0, 49152, (256,), generator=torch.Generator().manual_seed(2))
+    torch.testing.assert_close(ours(load_model(smollm2), ids, 256), theirs(reference, ids), atol=1e-3, rtol=0)
