@@ -28,6 +28,7 @@ _PGP_SIGNED = re.compile(
 )
 _PGP_SEALED = re.compile(r"^-----BEGIN PGP MESSAGE-----.*?(?:-----END PGP MESSAGE-----\n?|\Z)", re.M | re.S)
 _YENC = re.compile(r"^=ybegin [^\n]*?name=([^\n]*)\n.*?(?:^=yend[^\n]*\n?|\Z)", re.M | re.S)
+_PART_HEADER = re.compile(r"content-[a-z-]+[ \t]*:", re.I)
 _STUB = 200  # characters of plain text that may be a stub beside far more HTML
 _MULTIPARTS = 500  # levels
 
@@ -68,6 +69,8 @@ def content(root: Entity, limits: Limits) -> Content:
     _Walk(found, limits).run(root)
     if not any(text.strip() for text in found.texts):
         _promote(found)
+    if not found.texts and not found.attachments and not found.notes and root.kind.startswith("multipart/"):
+        _rescue(found, root)
     if found.images:
         found.facts["images"] = str(found.images)
     return found
@@ -80,6 +83,15 @@ def _promote(found: Content) -> None:
             found.texts.append(normalise(charset.decode(attachment.data, attachment.charset).text))
             found.attachments.remove(attachment)
             return
+
+
+def _rescue(found: Content, root: Entity) -> None:
+    """A message whose parts came out empty: whatever its lines say that are no boundaries and no headers."""
+    lines = normalise(charset.decode(root.body).text).split("\n")
+    kept = [line for line in lines if not line.startswith("--") and not _PART_HEADER.match(line)]
+    if text := "\n".join(kept).strip():
+        found.texts.append(text)
+        found.facts["salvaged"] = "parts without their boundaries, read as one text"
 
 
 class _Walk:

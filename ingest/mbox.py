@@ -18,6 +18,7 @@ from unabridged.ingest.extract import guarded
 from unabridged.ingest.reading import Place, Reading, Source
 
 _FROM = re.compile(rb"From (?:-|.*\d{1,2}:\d{2}|\S+@\S+|MAILER[-_]DAEMON)")
+_STRICT = re.compile(rb"From (?:-(?: [^\r\n]*)?|\S+ +(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [^\r\n]*\d{4})\s*$")
 _NEXT = re.compile(
     rb"(?:from|to|cc|subject|date|received|return-path|message-id|mime-version|content-[a-z-]+|delivered-to|reply-to"
     rb"|sender|status|x-[!-9;-~]+|>?from [^\r\n]*|[a-z]+-[!-9;-~]+)[ \t]*:|>from ",
@@ -51,8 +52,11 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
         size=size,
     )
     file: BinaryIO = source.file or BytesIO(source.data)
+    skip = reading.skip if place.parent is None else 0
     number = 0
     for number, raw in enumerate(split(file, reading.limits.message_bytes), 1):
+        if number <= skip:
+            continue
         reading.fresh()
         inner = Source(str(number), raw.data, kind=Kind.MESSAGE)
         where = Place(parent=ref, depth=place.depth + 1, meta={"offset": str(raw.offset)})
@@ -82,13 +86,13 @@ def split(file: BinaryIO, limit: int) -> Iterator[Raw]:
 
 
 class _Splitter:
-    """Reads line by line, one line ahead where a "From " line has to be judged by the next."""
+    """Reads line by line, two lines ahead where a "From " line has to be judged by the next."""
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
         self.file = file
         self.limit = limit
         self.at = file.tell()  # of the line in hand
-        self.begin = -1
+        self.ahead: list[bytes] = []
         self._new(-1)
 
     def _new(self, begin: int) -> None:
@@ -102,23 +106,36 @@ class _Splitter:
 
     def messages(self) -> Iterator[Raw]:
         """The messages in order."""
-        blank, line = True, self.file.readline(_LINE)
+        blank, line = True, self._next()
         while line:
-            ahead = None
-            if blank and line.startswith(b"From ") and _FROM.match(line):
-                ahead = self.file.readline(_LINE)
-                if _NEXT.match(ahead):
-                    yield from self._whole()
-                    self._new(self.at)
-                    self.at += len(line)
-                    line, ahead = ahead, None
+            if line.startswith(b"From ") and self._begins(line, blank):
+                yield from self._whole()
+                self._new(self.at)
+                self.at += len(line)
+                blank, line = False, self._next()
+                continue
             self._take(line)
             blank = not line.strip()
             self.at += len(line)
             if self.in_header and self._header(line, blank):
                 blank = True
-            line = self.file.readline(_LINE) if ahead is None else ahead
+            line = self._next()
         yield from self._whole()
+
+    def _next(self) -> bytes:
+        return self.ahead.pop(0) if self.ahead else self.file.readline(_LINE)
+
+    def _begins(self, line: bytes, blank: bool) -> bool:
+        """Whether a "From " line begins a message. Without an empty line before it, it must be of the strictest form
+        and stand before two lines of a header."""
+        if not (_FROM if blank else _STRICT).match(line):
+            return False
+        while len(self.ahead) < 2:
+            self.ahead.append(self.file.readline(_LINE))
+        first, second = self.ahead
+        if blank:
+            return _NEXT.match(first) is not None or (self.at == 0 and not first.strip())
+        return _NEXT.match(first) is not None and (_NEXT.match(second) is not None or second[:1] in b" \t")
 
     def _take(self, line: bytes) -> None:
         if self.size + len(line) > self.limit:
@@ -146,6 +163,7 @@ class _Splitter:
         """Whether a message begins at `end`, or the file ends there. Leaves the file where it was."""
         self.file.seek(end - 1)
         probe = self.file.read(16)
+        self.ahead.clear()
         self.file.seek(self.at)
         return bool(probe) and (not probe[1:].strip() or re.match(rb".\r?\n?\r?\n?From ", probe, re.S) is not None)
 

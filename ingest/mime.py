@@ -151,7 +151,7 @@ def payload(entity: Entity) -> tuple[bytes, bool]:
         return binascii.a2b_qp(entity.body), True
     if encoding in (b"x-uuencode", b"uuencode", b"x-uue", b"uue"):
         found = list(uuencoded(entity.body))
-        return (found[0][1], True) if found else (entity.body, False)
+        return (found[0][1], True) if found else (entity.body, not entity.body.strip())
     return entity.body, True
 
 

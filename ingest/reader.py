@@ -102,6 +102,7 @@ def serve(request: wire.Read, limits: Limits, replies: BinaryIO) -> None:
         password=request.password,
         expect=lambda ref, pages: send(wire.Expect(ref=ref, pages=pages)),
         skip=request.skip,
+        first_ref=request.first_ref,
     )
     items = read_path(request.path, reading)
     item = next(items, None)

@@ -66,15 +66,17 @@ class Reading:
     child: Callable[["Source", "Reading", Place], Iterator[Item]]
     password: str | None = None
     expect: Callable[[int, int], None] = lambda ref, pages: None
-    skip: int = 0  # pages of the file itself that were read, or given up, before
+    skip: int = 0  # pages, or messages, of the file itself that were read, or given up, before
+    first_ref: int = 1
     _refs: int = 0
     _parts: int = 0
     _bytes: int = 0
 
     def ref(self) -> int:
         """A number for a new document, unique within the file."""
-        self._refs += 1
-        return self._refs - 1
+        ref = self._refs
+        self._refs = max(ref + 1, self.first_ref)
+        return ref
 
     def fresh(self) -> None:
         """A new message of a mailbox begins: it has its own allowance of parts and bytes."""

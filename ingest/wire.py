@@ -8,11 +8,13 @@ HEADER = 4
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
-    """Read this file. `skip` pages of it are already known: their numbers are counted, they are not read."""
+    """Read this file. `skip` pages of it (messages of a mailbox) are dealt with already: they are counted, not read.
+    Documents inside it are numbered from `first_ref`."""
 
     path: bytes
     password: str | None = None
     skip: int = 0
+    first_ref: int = 1
 
 
 class Expect(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -27,7 +27,7 @@ from unabridged.ingest.errors import IngestError
 from unabridged.ingest.limits import Limits
 
 _START_SECONDS = 60
-_RESUMES = 3  # pages of one file that may each cost a process
+_RESUMES = 5  # pages or messages of one file that may each cost a process
 _RECYCLE_BYTES = 512 << 20
 _RECYCLE_FILES = 2_000
 
@@ -131,40 +131,63 @@ class _Ledger:
     """What the stream of a file still owes: documents to close, pages announced and not come."""
 
     def __init__(self) -> None:
-        self.open: dict[int, int] = {}
+        self.open: dict[int, int] = {}  # document: its last page
         self.announced: dict[int, int] = {}
-        self.kinds: dict[int, Kind] = {}
+        self.kind: Kind | None = None  # of the file itself
+        self.refs = 0
+        self.messages = 0  # of a mailbox, begun
 
     def follow(self, item: Item) -> None:
         """Keeps the books."""
         if isinstance(item, Opened):
             self.open[item.ref] = 0
-            self.kinds[item.ref] = item.kind
+            self.refs = max(self.refs, item.ref + 1)
+            self.kind = self.kind or item.kind
+            self.messages += self.kind == Kind.MAILBOX and item.parent == 0
         elif isinstance(item, Page):
             self.open[item.ref] = item.number
         else:
             del self.open[item.ref]
 
-    def resumable(self) -> bool:
-        """Only the file itself is open, a PDF with pages to come after the one that ended the process."""
-        return list(self.open) == [0] and self.kinds[0] == Kind.PDF and self.open[0] + 1 < self.announced.get(0, 0)
+    def done(self) -> int:
+        """Pages of a PDF, or messages of a mailbox, that are dealt with."""
+        return self.messages if self.kind == Kind.MAILBOX else self.open.get(0, 0)
 
-    def lost_page(self) -> Page:
-        """Stands for the page that ended the process."""
-        return Page(ref=0, number=self.open[0] + 1, text="", flags=(Flag.UNREAD,), score=0.0)
+    def sacrifice(self, reason: str) -> list[Item]:
+        """The items that stand for the page or message that ended the process, so that the rest can be read; none
+        where reading cannot go on."""
+        if self.kind == Kind.MAILBOX and 0 in self.open:
+            return self._lost_message(reason)
+        if self.kind == Kind.PDF and list(self.open) == [0] and self.open[0] + 1 < self.announced.get(0, 0):
+            return [Page(ref=0, number=self.open[0] + 1, text="", flags=(Flag.UNREAD,), score=0.0)]
+        return []
+
+    def _lost_message(self, reason: str) -> list[Item]:
+        inner = [ref for ref in self.open if ref != 0]
+        if inner:
+            return list(self._settled(inner, reason))
+        name = str(self.messages + 1)
+        return [
+            Opened(ref=self.refs, parent=0, name=name, kind=Kind.MESSAGE),
+            Closed(ref=self.refs, status=Status.DAMAGED, reason=reason),
+        ]
 
     def settle(self, path: Path, reason: str) -> Iterator[Item]:
         """Everything that is owed."""
-        if not self.kinds:
-            yield Opened(ref=0, parent=None, name=path.name, kind=Kind.OTHER)
+        if self.kind is None:
             self.open[0] = 0
-        for ref, got in reversed(self.open.items()):
-            total = self.announced.get(ref, 0)
+            yield Opened(ref=0, parent=None, name=path.name, kind=Kind.OTHER)
+        yield from self._settled(list(self.open), reason)
+
+    def _settled(self, refs: list[int], reason: str) -> Iterator[Item]:
+        """Missing pages and the ends of these documents, the innermost first."""
+        for ref in reversed(refs):
+            got, total = self.open[ref], self.announced.get(ref, 0)
             for number in range(got + 1, total + 1):
                 yield Page(ref=ref, number=number, text="", flags=(Flag.UNREAD,), score=0.0)
             where = f" after page {got:,} of {total:,}" if got and total else f" at page {got + 1:,}" if got else ""
-            yield Closed(ref=ref, status=Status.PARTIAL if got else Status.DAMAGED, reason=f"{reason}{where}")
-        self.open.clear()
+            partial = got or (ref == 0 and self.messages)
+            yield Closed(ref=ref, status=Status.PARTIAL if partial else Status.DAMAGED, reason=f"{reason}{where}")
 
 
 class Workers:
@@ -219,34 +242,37 @@ class _FileReading:
         self.limits = limits
         self.process = process
         self.ledger = _Ledger()
-        self.lost: list[tuple[int, str]] = []
+        self.lost: list[str] = []
 
     def items(self) -> Iterator[Item]:
         """The whole stream."""
-        for _ in range(_RESUMES):
+        while True:
             try:
                 yield from self._attempt()
                 return
             except _Gone as gone:
                 self._bury()
-                if not self.ledger.resumable():
-                    yield from self.ledger.settle(self.path, str(gone))
-                    return
-                page = self.ledger.lost_page()
-                self.lost.append((page.number, str(gone)))
-                self.ledger.follow(page)
-                yield page
-        yield from self.ledger.settle(self.path, self._losses())
+                reason = str(gone)
+            owed = self.ledger.sacrifice(reason) if len(self.lost) < _RESUMES else []
+            if not owed:
+                yield from self.ledger.settle(self.path, "; ".join([*self.lost, reason]))
+                return
+            for item in owed:
+                self.ledger.follow(item)
+                yield item
+            what = "message" if self.ledger.kind == Kind.MAILBOX else "page"
+            self.lost.append(f"{what} {self.ledger.done():,} unread: {reason}")
 
     def _attempt(self) -> Iterator[Item]:
         self.process = process = self.process or _Process(self.limits)
-        skip = self.ledger.open.get(0, 0)
-        process.send(wire.Read(path=os.fsencode(self.path), password=self.password, skip=skip))
+        skip = self.ledger.done()
+        first = max(1, self.ledger.refs)
+        process.send(wire.Read(path=os.fsencode(self.path), password=self.password, skip=skip, first_ref=first))
         while not isinstance(message := process.receive(self.limits.idle_seconds), wire.Done):
             if isinstance(message, wire.Expect):
                 self.ledger.announced[message.ref] = message.pages
             elif isinstance(message, Opened | Page | Closed):
-                if skip and isinstance(message, Opened) and message.ref == 0:
+                if self.lost and isinstance(message, Opened) and message.ref == 0:
                     continue
                 self.ledger.follow(message)
                 yield self._amended(message)
@@ -254,14 +280,11 @@ class _FileReading:
         process.peak_bytes = message.peak_bytes
 
     def _amended(self, item: Item) -> Item:
-        """The end of a file that lost pages on the way says so."""
+        """The end of a file that lost pages or messages on the way says so."""
         if not (self.lost and isinstance(item, Closed) and item.ref == 0):
             return item
         status = Status.PARTIAL if item.status in (Status.READ, Status.NO_TEXT) else item.status
-        return Closed(ref=0, status=status, reason="; ".join(filter(None, (self._losses(), item.reason))))
-
-    def _losses(self) -> str:
-        return "; ".join(f"page {number} unread: {reason}" for number, reason in self.lost)
+        return Closed(ref=0, status=status, reason="; ".join(filter(None, [*self.lost, item.reason])))
 
     def _bury(self) -> None:
         if self.process:
