@@ -18,7 +18,7 @@ del _VISIBLE[0x0A]
 STATUSES: Mapping[str, tuple[str, str]] = {
     "read": ("✓", "read"),
     "partial": ("◐", "partly read"),
-    "needs_password": ("⚿", "needs password"),
+    "needs_password": ("⊠", "needs password"),
     "no_text": ("∅", "no text"),
     "damaged": ("✗", "damaged"),
     "unsupported": ("–", "not supported"),
@@ -103,11 +103,10 @@ STAGES: Mapping[str, str] = {
 
 def stage(event: Stage) -> str:
     """A line of progress: what, how far, how long still."""
-    parts = [clean_line(event.text) or STAGES[event.name]]
+    parts = [f"{duration(event.seconds_left)} left"] if event.seconds_left is not None else []
+    parts.append(clean_line(event.text) or STAGES[event.name])
     if event.total and not event.text:
         parts.append(f"{event.done:,} of {event.total:,} {event.unit}".rstrip())
-    if event.seconds_left is not None:
-        parts.append(f"about {duration(event.seconds_left)} left")
     return " · ".join(parts)
 
 
@@ -123,10 +122,11 @@ def problem(event: Problem) -> str:
 
 
 def citation_line(citation: Citation) -> str:
-    """ "[1] contract.pdf, page 3: “…the passage…”"."""
-    doubt = "" if citation.verified else " (by attention only)"
-    where = f"{clean(name_of(citation.document))}, {page_name(citation.page, clean(citation.label))}"
-    return f"[{citation.n}] {where}{doubt}: “{clean_line(citation.quote)}”"
+    """ "[1] contract.pdf · p. 3 · “the passage”"."""
+    label = f" ({clean(citation.label)})" if citation.label else ""
+    doubt = "" if citation.verified else " · by attention only"
+    where = f"{clean(name_of(citation.document))} · p. {citation.page}{label}"
+    return f"[{citation.n}] {where}{doubt} · “{clean_line(citation.quote)}”"
 
 
 def receipt_title(receipt: Receipt) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from unabridged.app.client import (
     ClientError,
@@ -19,6 +19,8 @@ from unabridged.app.client import (
     SearchHit,
 )
 from unabridged.app.events import AddEvent, Answer, AskEvent, Question
+
+T = TypeVar("T")
 
 READY = Health(
     status="ok",
@@ -149,7 +151,7 @@ class ScriptedServer:
         return self.state
 
 
-def _one(found: Iterable[Any], code: str) -> Any:
+def _one(found: Iterable[T], code: str) -> T:
     for item in found:
         return item
     raise ClientError(code.replace("_", " "), code=code, status=404)

@@ -18,12 +18,14 @@ from textual.worker import Worker, WorkerState
 from unabridged.app.client import Client
 from unabridged.ui import format as words
 from unabridged.ui.ports import Server
-from unabridged.ui.screens.help import HelpScreen
+from unabridged.ui.screens.help import HelpScreen, key_name
 from unabridged.ui.screens.main import MainScreen
 from unabridged.ui.screens.page import PageScreen
 from unabridged.ui.widgets.document_tree import DocumentTree
 from unabridged.ui.widgets.exchange import Exchange
 from unabridged.ui.widgets.prompt import Prompt
+
+_NOT_IN_PALETTE = {"app.palette", "app.help.mark"}
 
 
 class UnabridgedApp(App[int]):
@@ -49,9 +51,9 @@ class UnabridgedApp(App[int]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key's command by name, then themes, screenshot and the like."""
         for binding in [*screen.BINDINGS, *self.BINDINGS]:
-            if isinstance(binding, Binding) and binding.tooltip and binding.action != "command_palette":
-                help_text = f"{binding.tooltip}  [{binding.key.split(',')[0]}]"
-                yield SystemCommand(binding.description, help_text, partial(screen.run_action, binding.action))
+            if isinstance(binding, Binding) and binding.id not in _NOT_IN_PALETTE:
+                keys = f"{binding.description} ({', '.join(map(key_name, binding.key.split(',')))})"
+                yield SystemCommand(binding.tooltip, keys, partial(screen.run_action, binding.action))
         yield from (command for command in super().get_system_commands(screen) if command.title != "Quit")
 
     def action_help(self) -> None:

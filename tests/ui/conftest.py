@@ -77,8 +77,7 @@ RECEIPT = Receipt(
 
 TEXT = "The rent is **1,240 euros** a month. The deposit was paid on 4 May. The landlord is content."
 MARKED = (
-    "The rent is **1,240 euros** a month [1]. The deposit was paid on 4 May [2]. "
-    "The landlord is content. [unsupported]"
+    "The rent is **1,240 euros** a month [1]. The deposit was paid on 4 May [2]. The landlord is content. [unsupported]"
 )
 
 
@@ -98,11 +97,15 @@ def answer() -> Answer:
 @pytest.fixture
 def server() -> ScriptedServer:
     """Nine documents, two of them problems; pages for the citations."""
-    sheets = {(1, n): PageInfo(document=1, number=n, label="", text=f"Page {n} of the lease.", flags=()) for n in range(1, 13)}
+    sheets = {
+        (1, n): PageInfo(document=1, number=n, label="", text=f"Page {n} of the lease.", flags=()) for n in range(1, 13)
+    }
     sheets[1, 3] = PageInfo(document=1, number=3, label="ii", text=LEASE, flags=("hidden",))
     quoted = PartInfo(kind="quoted", start=MAIL.index(">"), end=len(MAIL))
     sheets[6, 1] = PageInfo(document=6, number=1, label="", text=MAIL, flags=(), parts=(quoted,))
-    hit = SearchHit(document=FILES[0].path, page=3, snippet="… monthly rent is 1,240 euros …", document_id=1, label="ii")
+    hit = SearchHit(
+        document=FILES[0].path, page=3, snippet="… monthly rent is 1,240 euros …", document_id=1, label="ii"
+    )
     return ScriptedServer(files=list(FILES), sheets=sheets, hits=[hit])
 
 

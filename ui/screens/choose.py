@@ -54,6 +54,7 @@ class ConversationsScreen(ModalScreen[str | None]):
         options.clear_options()
         options.add_options([_conversation(info) for info in self._listed])
         options.focus()
+        options.highlighted = 0 if self._listed else None
         self._say("" if self._listed else "No conversations yet")
 
     @on(OptionList.OptionSelected)

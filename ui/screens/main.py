@@ -310,7 +310,7 @@ class MainScreen(Screen[None]):
     @on(ScopeChanged)
     def _scope_changed(self, event: ScopeChanged) -> None:
         total = words.count(event.total, "document")
-        asking = f"asking {len(event.selected):,} of {total}" if event.selected else f"asking all {total}"
+        asking = f"asking {len(event.selected):,} of {total}" if event.selected else f"all {total}"
         self.query_one(StatusBar).state.scope = asking if event.total else ""
 
     @on(DocumentOpened)

@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.geometry import Size
 from textual.widgets import Static
 
 from unabridged.app.client import Exchange as StoredExchange
@@ -38,6 +39,10 @@ class Chat(VerticalScroll):
         """A word of welcome until something is asked."""
         yield Static(Content(WELCOME), id="welcome")
 
+    def on_mount(self) -> None:
+        """A title like that of the documents."""
+        self.border_title = "Conversation"
+
     @property
     def exchanges(self) -> list[Exchange]:
         """Oldest first."""
@@ -53,12 +58,19 @@ class Chat(VerticalScroll):
         self.query_one("#welcome").display = False
         exchange = Exchange(question)
         await self.mount(exchange)
-        self.anchor()
+        if self.is_anchored:
+            self.anchor()
         return exchange
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Follow the end from where the conversation outgrows the pane: before that it reads from the top."""
+        if size.height > self.size.height and not self.is_anchored:
+            self.anchor()
 
     async def clear(self) -> None:
         """A new conversation."""
         await self.query_children(Exchange).remove()
+        self.anchor(False)
         self.query_one("#welcome").display = True
 
     async def load(self, exchanges: Sequence[StoredExchange]) -> None:

@@ -21,6 +21,8 @@ from unabridged.ui.tree import Node
 
 # Folders below this many entries are open at once; larger ones and mailboxes wait to be opened.
 _OPEN_UP_TO = 50
+# The least that is kept of a name; details give way first.
+_NAME = 12
 
 
 @dataclass
@@ -65,6 +67,8 @@ class DocumentTree(Tree[Node]):
         for node in _walk(self.root):
             if node.data is not None and node.data.path == at:
                 self.move_cursor(node)
+        if self.cursor_line < 0:
+            self.move_cursor_to_line(0)
 
     def _fill(self, parent: TreeNode[Node], nodes: Iterable[Node], opened: set[str]) -> None:
         for node in nodes:
@@ -86,20 +90,20 @@ class DocumentTree(Tree[Node]):
         """Selection, glyph and name at the left, status and pages at the right edge, within the width."""
         if node.data is None:
             return Text("", style)
-        depth = -1
-        above: TreeNode[Node] | None = node
+        depth = 0
+        above = node.parent
         while above is not None and above.parent is not None:
             depth, above = depth + 1, above.parent
-        room = max(12, self.scrollable_content_region.width - (depth + 1) * self.guide_depth)
-        label = self._label(node.data, node.is_expanded, room)
+        room = self.scrollable_content_region.width - depth * self.guide_depth
+        label = self._label(node.data, node.is_expanded, max(_NAME, room))
         label.stylize_before(style)
         return label
 
     def _label(self, node: Node, expanded: bool, room: int) -> Text:
-        glyph, detail, bad = _describe(node, expanded)
+        glyph, details, bad = _describe(node, expanded)
         mark = " " if self.marked.isdisjoint(node.ids) else "■" if node.ids <= self.marked else "◪"
-        tail = f" {detail}" if detail else ""
-        name = words.shorten(words.clean(node.name), max(8, room - 4 - len(tail)))
+        tail = next((f" {detail}" for detail in details if detail and len(detail) + 5 + _NAME <= room), "")
+        name = words.shorten(words.clean(node.name), room - 4 - len(tail))
         text = Text(f"{mark} {glyph} {name}", no_wrap=True)
         text.append(" " * (room - text.cell_len - len(tail)))
         text.append(tail, "bold" if bad else "dim")
@@ -166,12 +170,15 @@ def _walk(node: TreeNode[Node]) -> Iterable[TreeNode[Node]]:
         yield from _walk(child)
 
 
-def _describe(node: Node, expanded: bool) -> tuple[str, str, bool]:
-    """Glyph, words and whether it is a problem."""
+def _describe(node: Node, expanded: bool) -> tuple[str, list[str], bool]:
+    """Glyph, words from the longest to the shortest, and whether it is a problem."""
     if (document := node.document) is None:
         bad = node.problems
-        return "▾" if expanded else "▸", f"{bad:,} unread" if bad else "", bool(bad)
+        return "▾" if expanded else "▸", [words.count(bad, "problem")] if bad else [], bool(bad)
     glyph, word = words.status(document.status)
     inside = len(node.ids) - 1
     size = f"{inside:,} inside" if inside else f"{document.pages:,} p" if document.pages else ""
-    return glyph, " ".join(filter(None, (word, size))), words.is_problem(document.status)
+    both = " ".join(filter(None, (word, size)))
+    if words.is_problem(document.status):
+        return glyph, [both, word, word.split()[-1]], True
+    return glyph, [both, size, size.split()[0] if size else ""], False

@@ -128,7 +128,7 @@ class Exchange(Vertical):
         receipt = self.query_one(Collapsible)
         receipt.title = words.receipt_title(answer.receipt)
         receipt.set_class(bool(answer.receipt.left_out), "-left-out")
-        receipt.query_one(Static).update(Content("\n".join(words.receipt_lines(answer.receipt))))
+        receipt.query_one(".receipt-lines", Static).update(Content("\n".join(words.receipt_lines(answer.receipt))))
         receipt.display = True
 
     def action_cite(self, number: int) -> None:

@@ -12,7 +12,7 @@ class Prompt(TextArea):
     """Posts `Asked`. Keeps what was typed and not sent when the history is visited."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", "Ask", priority=True, id="prompt.send", tooltip="Send the question"),
+        Binding("enter", "send", "Ask", show=False, priority=True, id="prompt.send", tooltip="Send the question"),
         Binding(
             "ctrl+j,shift+enter,alt+enter",
             "newline",
@@ -29,7 +29,7 @@ class Prompt(TextArea):
             id=id,
             compact=True,
             highlight_cursor_line=False,
-            placeholder="Ask the documents. Enter asks, Ctrl+J begins a new line.",
+            placeholder="Ask (Enter sends, Ctrl+J: new line)",
         )
         self._history: list[str] = []
         self._at = 0

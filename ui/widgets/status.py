@@ -10,13 +10,13 @@ from unabridged.app.client import EngineHealth, Health
 from unabridged.app.events import Stage
 from unabridged.ui import format as words
 
-_BAR = 16
+_BAR = 12
 _STATES = {
     "ready": ("●", "ready", "$text-success"),
-    "starting": ("◌", "starting", "$text-warning"),
-    "restarting": ("◌", "restarting", "$text-warning"),
-    "stopped": ("○", "stopped", "$text-muted"),
-    "failed": ("✗", "failed", "$text-error"),
+    "starting": ("◌", "engine starting", "$text-warning"),
+    "restarting": ("◌", "engine restarting", "$text-warning"),
+    "stopped": ("○", "engine stopped", "$text-muted"),
+    "failed": ("✗", "engine failed", "$text-error"),
 }
 
 
@@ -35,7 +35,7 @@ def engine_line(health: Health | None, fault: str) -> Content:
     engine: EngineHealth = health.engine
     glyph, word, style = _STATES[engine.state]
     reason = f": {words.clean_line(engine.message)}" if engine.message and engine.state != "ready" else ""
-    return Content.styled(f"{glyph} engine {word}{reason}", style)
+    return Content.styled(f"{glyph} {word}{reason}", style)
 
 
 class Progress(Static):
@@ -68,7 +68,7 @@ class State(Static):
         """Engine first: when it fails, that is what matters."""
         parts = [engine_line(self.health, self.fault)]
         model = words.clean_line(self.health.engine.model) if self.health else ""
-        plain = [model, f"mode {self.mode}", self.scope, self._room()]
+        plain = [model, self.mode, self.scope, self._room()]
         parts += [Content(part) for part in plain if part]
         return Content(" │ ").join(parts)
 
@@ -76,7 +76,7 @@ class State(Static):
         limit = self.health.engine.max_context if self.health else 0
         if not self.context:
             return f"room for {words.tokens(limit)} tokens" if limit else ""
-        return f"context {words.tokens(self.context)}" + (f" of {words.tokens(limit)}" if limit else "")
+        return f"{words.tokens(self.context)} of {words.tokens(limit)} tokens" if limit else f"{self.context:,} tokens"
 
 
 class StatusBar(Vertical):
