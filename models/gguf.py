@@ -6,6 +6,7 @@ row order that llama.cpp gives query and key projections. The header is `unabrid
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from unabridged.models.container import GgufHeader, TensorInfo
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
 
 ROPE_FACTORS = "rope_freqs.weight"
+
+# Weights dequantised at once: few enough that the temporaries stay in the cache.
+_PIECE = 1 << 18
 
 _TOP = {
     "token_embd.weight": "model.embed_tokens.weight",
@@ -83,13 +87,27 @@ def check_complete(header: GgufHeader) -> None:
 def read_tensor(header: GgufHeader, tensor: TensorInfo) -> Tensor:
     """One tensor, dequantised to float32, in the file's own row order."""
     kind = _kind(header, tensor)
-    raw = np.memmap(header.path, np.uint8, "r", tensor.offset, (_bytes(header, tensor),))
-    if kind in (GGMLQuantizationType.F32, GGMLQuantizationType.F16):
-        values = raw.view(np.float32 if kind == GGMLQuantizationType.F32 else np.float16).astype(np.float32)
-    else:
-        rows = raw.reshape(*tensor.shape[:-1], -1)
-        values = dequantize(rows, kind)
+    raw = np.asarray(np.memmap(header.path, np.uint8, "r", tensor.offset, (_bytes(header, tensor),)))
+    if kind == GGMLQuantizationType.F32:
+        return torch.from_numpy(raw.view(np.float32).copy()).view(tensor.shape)
+    block, size = GGML_QUANT_SIZES[kind]
+    step = max(_PIECE // block, 1)
+    values = np.empty(tensor.elements, np.float32)
+    for start in range(0, tensor.elements // block, step):
+        piece = raw[None, start * size : (start + step) * size]
+        values[start * block : (start + step) * block] = _dequantised(header, tensor, piece, kind)
     return torch.from_numpy(values).view(tensor.shape)
+
+
+def _dequantised(
+    header: GgufHeader, tensor: TensorInfo, piece: np.ndarray[Any, Any], kind: GGMLQuantizationType
+) -> np.ndarray[Any, Any]:
+    """`piece` is one row of whole blocks, `[1, bytes]`: rows of the tensor are many and short, which costs seconds."""
+    try:
+        values: np.ndarray[Any, Any] = dequantize(piece, kind)
+    except NotImplementedError as error:
+        raise ModelUnsupported(f"{header.path.name}: tensor {tensor.name} has block format {kind.name}") from error
+    return values.ravel()
 
 
 def _kind(header: GgufHeader, tensor: TensorInfo) -> GGMLQuantizationType:
