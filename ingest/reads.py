@@ -222,12 +222,14 @@ def counts(connection: sqlite3.Connection, collection: str | None) -> Counts:
 
 def verify(connection: sqlite3.Connection) -> list[str]:
     """See `Library.verify`."""
-    problems = [row[0] for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-    for row in connection.execute("PRAGMA foreign_key_check"):
-        problems.append(f"a row of {row['table']} points at a row of {row['parent']} that is gone")
-    missing = connection.execute(
-        "SELECT COUNT(*) FROM pages WHERE id NOT IN (SELECT rowid FROM page_index)"
-    ).fetchone()[0]
-    if missing:
-        problems.append(f"{missing} pages are missing in the search index")
+    problems: list[str] = []
+    try:
+        problems += [row[0] for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+        for row in connection.execute("PRAGMA foreign_key_check"):
+            problems.append(f"a row of {row['table']} points at a row of {row['parent']} that is gone")
+        query = "SELECT COUNT(*) FROM pages WHERE id NOT IN (SELECT rowid FROM page_index)"
+        if missing := connection.execute(query).fetchone()[0]:
+            problems.append(f"{missing} pages are missing in the search index")
+    except sqlite3.DatabaseError as error:
+        problems.append(str(error))
     return problems

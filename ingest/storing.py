@@ -17,6 +17,7 @@ from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
 from unabridged.ingest.writes import drop_unused, index_page
 
 BATCH_CHARACTERS = 4_000_000
+_KEEP_DAYS = 14
 _JSON = msgspec.json.Encoder()
 
 
@@ -43,14 +44,14 @@ class ContentWriter:
         sha256: str | None,
         size: int,
         tokenizer: tokens.Encoder | None = None,
-        batch_characters: int = BATCH_CHARACTERS,
+        batch_characters: int | None = None,
     ) -> None:
         self._connection = connection
         self._sha256 = sha256 or ""
         self._size = size
         self._tokenizer = tokenizer
         self._tokenizer_row = tokens.tokenizer_row(connection, tokenizer.id) if tokenizer else 0
-        self._batch = batch_characters
+        self._batch = batch_characters or BATCH_CHARACTERS
         self._unsaved = 0
         self._open: dict[int, _Open] = {}
         self._last_ref = 0
@@ -198,6 +199,10 @@ class ContentWriter:
 
 
 def drop_unfinished(connection: sqlite3.Connection) -> None:
-    """Removes contents that another version of the program left half-read: their refs may differ now."""
-    rows = connection.execute("SELECT id FROM contents WHERE state = 'reading' AND reader != ?", (__version__,))
+    """Removes contents that were left half-read by another version of the program, whose refs may differ, or so long
+    ago that their file may never come again."""
+    rows = connection.execute(
+        "SELECT id FROM contents WHERE state = 'reading' AND (reader != ? OR read_at < datetime('now', ?))",
+        (__version__, f"-{_KEEP_DAYS} days"),
+    )
     drop_unused(connection, [row["id"] for row in rows.fetchall()])

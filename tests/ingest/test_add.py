@@ -1,0 +1,329 @@
+"""Adding files: what is read, what is not read again, and that the account is complete."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.errors import CollectionNotFound, IngestError, LibraryBusy, PathNotFound
+from unabridged.ingest.library import Library
+from unabridged.ingest.rows import FileDone, Progress
+
+Adder = Callable[..., dict[str, FileDone]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files of several kinds."""
+    root = tmp_path / "case"
+    (root / "letters").mkdir(parents=True)
+    (root / "contract.txt").write_text("The contract ends on 31 May.")
+    (root / "notes.md").write_text("# Notes\n\nRing Alice.")
+    (root / "page.html").write_text("<html><body><p>A page about rivers.</p></body></html>")
+    (root / "letters" / "first.txt").write_text("Dear Bob, thanks.")
+    (root / "empty.txt").touch()
+    (root / "data.bin").write_bytes(bytes(range(256)) * 40)
+    return root
+
+
+def _changes(done: dict[str, FileDone]) -> dict[str, str]:
+    return {name: item.change for name, item in done.items()}
+
+
+def _mailbox(path: Path) -> Path:
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = "alice@example.org", "bob@example.org", "The plan"
+    message.set_content("The plan is attached.")
+    message.add_attachment("Buy the mill.", filename="plan.txt")
+    message.add_attachment("Sell the mill.", filename="plan.txt")
+    plain = EmailMessage()
+    plain["From"], plain["To"], plain["Subject"] = "bob@example.org", "alice@example.org", "Re: The plan"
+    plain.set_content("Agreed, the mill it is.")
+    stamp = b"From alice@example.org Mon Jan  1 00:00:00 2024\n"
+    path.write_bytes(b"".join(stamp + bytes(one) + b"\n" for one in (message, plain)))
+    return path
+
+
+def test_every_file_of_a_folder_is_accounted_for(library: Library, added: Adder, folder: Path) -> None:
+    done = added(folder)
+    assert {name: item.status for name, item in done.items()} == {
+        "contract.txt": "read",
+        "data.bin": "unsupported",
+        "empty.txt": "no_text",
+        "first.txt": "read",
+        "notes.md": "read",
+        "page.html": "read",
+    }
+    assert set(_changes(done).values()) == {"new"}
+    assert all(item.reason for item in done.values() if item.status != "read")
+    assert [Path(row.path).name for row in library.documents()] == list(done)
+    assert library.counts().files == 6
+    assert library.verify() == []
+
+
+def test_a_second_addition_reads_nothing(added: Adder, reads: list[str], folder: Path) -> None:
+    added(folder)
+    assert len(reads) == 6
+    reads.clear()
+    assert set(_changes(added(folder)).values()) == {"unchanged"}
+    assert reads == []
+
+
+def test_only_what_changed_is_read_again(library: Library, added: Adder, reads: list[str], folder: Path) -> None:
+    added(folder)
+    reads.clear()
+    (folder / "contract.txt").write_text("The contract ends on 30 June.")
+    done = added(folder)
+    assert reads == ["contract.txt"]
+    assert done["contract.txt"].change == "changed"
+    assert library.search("June")
+    assert not library.search("May")
+    assert library.verify() == []
+
+
+def test_a_file_that_was_only_touched_is_not_read(added: Adder, reads: list[str], folder: Path) -> None:
+    added(folder)
+    reads.clear()
+    os.utime(folder / "contract.txt", (1, 1))
+    assert _changes(added(folder))["contract.txt"] == "unchanged"
+    assert reads == []
+
+
+def test_removed_files_leave_the_collection_and_their_text_goes(library: Library, added: Adder, folder: Path) -> None:
+    added(folder)
+    (folder / "contract.txt").unlink()
+    assert _changes(added(folder))["contract.txt"] == "removed"
+    assert not library.search("contract")
+    assert library.connection.execute("SELECT COUNT(*) FROM pages WHERE text LIKE '%contract%'").fetchone()[0] == 0
+    assert library.verify() == []
+
+
+def test_a_moved_file_is_recognised_and_not_read(
+    library: Library, added: Adder, reads: list[str], folder: Path
+) -> None:
+    added(folder)
+    before = next(row for row in library.documents() if row.path.endswith("contract.txt"))
+    reads.clear()
+    shutil.move(folder / "contract.txt", folder / "letters" / "renamed.txt")
+    done = added(folder)
+    assert reads == []
+    assert done["renamed.txt"].change == "moved"
+    assert "contract.txt" not in done
+    assert library.document(before.id).path == str(folder / "letters" / "renamed.txt")
+
+
+def test_the_same_content_is_stored_once_and_listed_with_both_places(
+    library: Library, added: Adder, folder: Path
+) -> None:
+    shutil.copy(folder / "contract.txt", folder / "copy.txt")
+    done = added(folder)
+    assert done["copy.txt"].change == "new"
+    (row,) = library.documents(patterns=["contract.txt"])
+    assert (row.path, row.also) == (str(folder / "contract.txt"), (str(folder / "copy.txt"),))
+    assert library.documents(patterns=["copy.txt"]) == [row]
+    assert len(library.search("contract")) == 1
+    (folder / "contract.txt").unlink()
+    added(folder)
+    assert library.document(row.id).path == str(folder / "copy.txt")
+    assert library.search("contract")
+
+
+def test_a_mailbox_holds_messages_that_hold_attachments(library: Library, added: Adder, tmp_path: Path) -> None:
+    box = _mailbox(tmp_path / "box.mbox")
+    done = added(box)["box.mbox"]
+    assert (done.kind, done.documents) == ("mailbox", 5)
+    rows = {row.path.removeprefix(str(box)): row for row in library.documents()}
+    assert list(rows) == ["", "#1", "#1/plan.txt", "#1/plan.txt (2)", "#2"]
+    assert rows["#1/plan.txt"].parent == f"{box}#1"
+    assert rows["#1"].title == "The plan"
+    assert [hit.document.path.removeprefix(str(box)) for hit in library.search("sell")] == ["#1/plan.txt (2)"]
+    assert library.documents(patterns=["*.mbox"]) == list(rows.values())
+
+
+def test_a_file_in_two_collections_is_read_once_and_stays_while_one_holds_it(
+    library: Library, added: Adder, reads: list[str], folder: Path
+) -> None:
+    added(folder)
+    reads.clear()
+    assert _changes(added(folder / "contract.txt", collection="other")) == {"contract.txt": "new"}
+    assert reads == []
+    library.remove(["contract.txt"], "default")
+    assert not library.search("contract", "default")
+    assert library.search("contract", "other")
+    library.remove_collection("other")
+    assert library.connection.execute("SELECT COUNT(*) FROM files WHERE path LIKE '%contract%'").fetchone()[0] == 0
+    with pytest.raises(CollectionNotFound, match="other"):
+        library.documents("other")
+
+
+def test_a_damaged_file_is_not_tried_again_until_it_changes_or_is_forced(
+    added: Adder, reads: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "broken.pdf"
+    path.write_bytes(b"%PDF-1.4\n" + b"nonsense " * 50)
+    assert added(path)["broken.pdf"].status == "damaged"
+    added(path)
+    assert len(reads) == 1
+    assert _changes(added(path, force=True)) == {"broken.pdf": "changed"}
+    assert len(reads) == 2
+
+
+def test_a_password_opens_what_needed_one(library: Library, added: Adder, reads: list[str], tmp_path: Path) -> None:
+    from pypdf import PdfWriter
+
+    path = tmp_path / "locked.pdf"
+    with PdfWriter() as writer:
+        writer.add_blank_page(100, 100)
+        writer.encrypt("secret", algorithm="AES-256")
+        writer.write(path)
+    assert added(path)["locked.pdf"].status == "needs_password"
+    assert added(path)["locked.pdf"].change == "unchanged"
+    done = added(path, password="secret")["locked.pdf"]
+    assert (done.status, done.change, len(reads)) == ("no_text", "changed", 2)
+    assert len(library.documents()) == 1
+
+
+def test_an_unreadable_file_keeps_what_was_read_before(library: Library, added: Adder, folder: Path) -> None:
+    added(folder)
+    (folder / "contract.txt").unlink()
+    (folder / "contract.txt").symlink_to("nowhere")
+    item = added(folder)["contract.txt"]
+    assert item.status == "damaged"
+    assert "a link to nothing" in item.reason
+    assert "kept" in item.reason
+    assert library.search("contract")
+
+
+def test_a_place_that_is_no_file_is_listed_with_its_reason(library: Library, added: Adder, folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    assert added(folder)["pipe"].change == "new"
+    (row,) = library.documents(patterns=["pipe"])
+    assert (row.status, row.reason) == ("unsupported", "no file but a pipe")
+    assert added(folder)["pipe"].change == "unchanged"
+    (folder / "pipe").unlink()
+    (folder / "pipe").write_text("now a file")
+    assert added(folder)["pipe"].status == "read"
+    assert library.verify() == []
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    library: Library, added: Adder, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "contract.txt"
+    with _touching(path, monkeypatch, times=1) as versions:
+        item = added(path)["contract.txt"]
+    assert (item.status, item.reason, len(versions)) == ("read", "", 1)
+    assert library.search("version1")
+
+
+def test_a_file_that_never_stands_still_is_kept_with_a_reason(
+    library: Library, added: Adder, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "contract.txt"
+    with _touching(path, monkeypatch, times=9):
+        item = added(path)["contract.txt"]
+    assert "changed while it was read" in item.reason
+    item = added(path)["contract.txt"]
+    assert (item.change, item.reason) == ("changed", "")
+    assert len(library.documents()) == 1
+    assert library.verify() == []
+
+
+def test_an_empty_folder_that_had_files_is_taken_for_an_unmounted_disk(
+    library: Library, added: Adder, folder: Path
+) -> None:
+    added(folder)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    with pytest.raises(IngestError, match="is empty now, but 6 files"):
+        added(folder)
+    assert library.search("contract")
+
+
+def test_no_paths_means_all_folders_of_the_collection(added: Adder, folder: Path) -> None:
+    added(folder)
+    (folder / "new.txt").write_text("news")
+    assert _changes(added())["new.txt"] == "new"
+
+
+def test_a_missing_path_is_an_error_before_anything_is_read(library: Library, added: Adder, folder: Path) -> None:
+    with pytest.raises(PathNotFound):
+        added(folder, folder / "missing")
+    assert library.documents() == []
+
+
+def test_the_second_writer_is_refused(library: Library, folder: Path) -> None:
+    first = add(library, [folder], options=AddOptions(jobs=1))
+    next(first)
+    with Library.open(library.path) as other:
+        with pytest.raises(LibraryBusy, match=str(os.getpid())):
+            next(add(other, [folder]))
+        with pytest.raises(LibraryBusy):
+            other.remove(["x"])
+        assert other.documents() == []
+    first.close()
+    assert len(list(add(library, [folder]))) > 6
+
+
+def test_closing_in_the_middle_keeps_the_files_that_were_reported(library: Library, folder: Path) -> None:
+    items = add(library, [folder], options=AddOptions(jobs=2))
+    first = next(item for item in items if isinstance(item, FileDone))
+    items.close()
+    assert [row.path for row in library.documents()] == [first.path]
+    assert library.verify() == []
+
+
+def test_progress_counts_files(library: Library, folder: Path) -> None:
+    steps = [item for item in add(library, [folder]) if isinstance(item, Progress)]
+    assert [step.done for step in steps] == sorted(step.done for step in steps)
+    assert {step.total for step in steps} == {6}
+
+
+def test_names_that_are_not_utf8_are_added_and_listed(library: Library, added: Adder, tmp_path: Path) -> None:
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.txt")).write_text("coffee")
+    assert added(folder)["caf\\xe9.txt"].status == "read"
+    assert added(folder)["caf\\xe9.txt"].change == "unchanged"
+    assert [row.path for row in library.documents()] == [f"{folder}/caf\\xe9.txt"]
+
+
+def test_the_users_files_are_not_touched(added: Adder, folder: Path) -> None:
+    before = {path: path.stat() for path in sorted(folder.rglob("*"))}
+    added(folder)
+    added(folder, force=True)
+    after = {path: path.stat() for path in sorted(folder.rglob("*"))}
+    assert {path: (was.st_mtime_ns, was.st_mode, was.st_size) for path, was in before.items()} == {
+        path: (now.st_mtime_ns, now.st_mode, now.st_size) for path, now in after.items()
+    }
+
+
+class _touching:
+    """Rewrites a file right after each time it was read, `times` times."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+        from unabridged.ingest.worker import Workers
+
+        self.versions: list[str] = []
+        real = Workers.read
+
+        def read(workers: Workers, file: Path, password: str | None = None) -> Iterator[object]:
+            yield from real(workers, file, password)
+            if len(self.versions) < times:
+                self.versions.append(f"version{len(self.versions) + 1}")
+                path.write_text(self.versions[-1] + " of the text" * len(self.versions))
+
+        self._patch = monkeypatch
+        self._read = read
+        self._workers = Workers
+
+    def __enter__(self) -> list[str]:
+        self._patch.setattr(self._workers, "read", self._read)
+        return self.versions
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
