@@ -63,16 +63,17 @@ class EngineProcess:
         """Start the process; it is not ready yet. Raises EngineUnavailable when the system refuses."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
+            reader, writer = await asyncio.open_unix_connection(sock=ours)
             try:
-                process = await _spawn(command, theirs, queue_limit)
-            except OSError as error:
-                ours.close()
+                return cls(await _spawn(command, theirs, queue_limit), reader, writer, command.log)
+            except BaseException as error:
+                writer.close()
+                if not isinstance(error, OSError):
+                    raise
                 raise EngineUnavailable(
                     f"the engine process cannot be started: {error.strerror} ({error.filename or command.log})",
                     "check free memory and the permissions of the data directory",
                 ) from error
-        reader, writer = await asyncio.open_unix_connection(sock=ours)
-        return cls(process, reader, writer, command.log)
 
     @property
     def pid(self) -> int:

@@ -289,3 +289,11 @@ async def test_the_log_stays_within_bounds_while_the_engine_runs(make: Make, tmp
 def test_exit_statuses_are_told_in_words() -> None:
     assert describe_exit(-11) == "ended by signal 11 (Segmentation fault)"
     assert describe_exit(3) == "ended with exit status 3"
+
+
+async def test_a_log_that_cannot_be_written_is_an_error_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("a file where the folder should be")
+    supervisor = Supervisor(command(tmp_path))
+    with pytest.raises(EngineUnavailable, match=str(tmp_path / "log")):
+        await supervisor.start()
+    await supervisor.close()
