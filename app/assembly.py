@@ -6,8 +6,54 @@ if TYPE_CHECKING:
     from unabridged.app.assistant import Assistant
     from unabridged.app.locations import Locations
     from unabridged.app.settings import Settings
+    from unabridged.engine.options import EngineOptions
+    from unabridged.ingest.library import Library
+
+_MIB = 1 << 20
 
 
-def assemble(settings: "Settings", locations: "Locations") -> "Assistant":
-    """An assistant whose engine is not started yet. Raises ModelNotFound, ModelDamaged, LibraryDamaged."""
-    raise NotImplementedError
+def assemble(settings: "Settings", locations: "Locations", library: "Library | None" = None) -> "Assistant":
+    """An assistant whose engine is not started yet. `library`: an open one to share; otherwise it opens its own.
+
+    Raises ModelNotFound, ModelDamaged, ModelUnsupported, LibraryDamaged.
+    """
+    from unabridged.app.assistant import Assistant
+    from unabridged.app.conversations import Conversations
+    from unabridged.app.engine_process import WorkerCommand
+    from unabridged.app.supervisor import Supervisor
+    from unabridged.ingest.library import Library
+    from unabridged.models.registry import Registry
+    from unabridged.models.tokenizer import Tokenizer
+
+    model = Registry(locations.models).get(settings.model.name)
+    command = WorkerCommand(
+        backend=settings.engine.backend,
+        model=model.path,
+        options=engine_options(settings, locations),
+        log=locations.state / "engine.log",
+    )
+    locations.create()
+    return Assistant(
+        settings=settings,
+        library=library or Library.open(locations.library),
+        supervisor=Supervisor(command, settings.engine.queue),
+        tokenizer=Tokenizer.load(model.path),
+        model=model,
+        conversations=Conversations(locations.conversations),
+    )
+
+
+def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptions":
+    """What the engine process is started with; 0 keeps the engine's own choice."""
+    from unabridged.engine.options import EngineOptions
+
+    engine = settings.engine
+    default = EngineOptions()
+    return EngineOptions(
+        store_dir=locations.kv if engine.store_mib else None,
+        store_bytes=engine.store_mib * _MIB,
+        kv_bytes=engine.kv_memory_mib * _MIB,
+        threads=engine.threads,
+        prefill_chunk=engine.prefill_chunk or default.prefill_chunk,
+        segment_tokens=engine.segment_tokens or default.segment_tokens,
+    )

@@ -5,13 +5,38 @@ the iterators, before or in a stream: the server turns them into its own shapes.
 the engine's request. Knows no HTTP and no terminal.
 """
 
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from unabridged.app.events import AskEvent, Delta, Question, Stage
-from unabridged.engine.events import Ready, Sampling, Usage
+from unabridged.app.checking import Said, check
+from unabridged.app.context import Layout, Section, display_name
+from unabridged.app.conversations import new_id, turns
+from unabridged.app.events import Answer, AskEvent, Delta, Question, Stage, Turn
+from unabridged.app.prompt import Prompt
+from unabridged.app.receipt import announcement, receipt
+from unabridged.app.routing import Ask, Limits, Plan, Planner
+from unabridged.engine.errors import ContextTooLong
+from unabridged.engine.events import (
+    AttentionChoice,
+    Finished,
+    Generate,
+    Prefill,
+    Progress,
+    Queued,
+    Ready,
+    Sampling,
+    Segment,
+    Token,
+    Usage,
+    pack_ids,
+)
 
 if TYPE_CHECKING:
     from unabridged.app.conversations import Conversations
@@ -21,6 +46,12 @@ if TYPE_CHECKING:
     from unabridged.models.registry import InstalledModel
     from unabridged.models.tokenizer import Tokenizer
 
+T = TypeVar("T")
+
+# The conversation may take this share of the window; the rest is for documents.
+_CONVERSATION_SHARE = 2
+_PREFILL_AT_ONCE = 16
+
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a plain completion."""
@@ -28,6 +59,24 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     reason: str  # "stop" | "length" | "cancelled"
     usage: Usage
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """A question on its way to the engine."""
+
+    question: Question
+    conversation: str
+    history: tuple[Turn, ...]
+    plan: Plan
+    layout: Layout
+    prompt: list[int]
+    notes: tuple[str, ...]
+
+    @property
+    def bare(self) -> bool:
+        """Whether it is asked without documents."""
+        return not self.question.collection
 
 
 class Assistant:
@@ -53,29 +102,233 @@ class Assistant:
         self.tokenizer = tokenizer
         self.model = model
         self.conversations = conversations
+        self._prompt = Prompt(tokenizer)
+        self._planner = Planner(library, tokenizer, model.defaults, model.parameters)
+        self._planning = asyncio.Lock()
 
     async def start(self) -> Ready:
-        """Start the engine. Raises EngineUnavailable, ModelError."""
-        raise NotImplementedError
+        """Start the engine. Raises EngineUnavailable."""
+        return await self.supervisor.start()
 
     async def close(self) -> None:
         """Stop the engine."""
-        raise NotImplementedError
+        await self.supervisor.close()
 
-    def ask(self, question: Question) -> AsyncGenerator[AskEvent, None]:
+    async def ask(self, question: Question) -> AsyncGenerator[AskEvent, None]:
         """Answer: Stage* (Delta | Stage)* Answer.
 
         A question with `collection=""` is asked without documents. Receipt fields serve as usage: prompt tokens =
         `context`, cached = `cached`, completion = `completion`.
         Raises CollectionNotFound, NothingToRead, ConversationNotFound, ContextTooLong, EngineError; nothing is stored
-        then. A cancelled question is stored with what was said and finish "cancelled" only when the engine said so.
+        then.
         """
-        raise NotImplementedError
+        began = time.monotonic()
+        if self.supervisor.ready is None:
+            yield Stage(name="start", text=f"loading the model {self.model.name}")
+        ready = await self.supervisor.start()
+        exchange = await self._prepare(question, ready)
+        if not exchange.bare:
+            yield Stage(name="plan", text=announcement(exchange.plan, exchange.layout))
+        said = Said()
+        finished: Finished | None = None
+        first = 0.0
+        pace = _Pace(exchange.layout)
+        async with aclosing(self.supervisor.submit(self._request(exchange))) as events:
+            async for event in events:
+                if isinstance(event, Token):
+                    first = first or time.monotonic() - began
+                    if text := said.add(event):
+                        yield Delta(text=text)
+                elif isinstance(event, Finished):
+                    finished = event
+                elif stage := pace.stage(event):
+                    yield stage
+        assert finished is not None, "the supervisor's streams end with Finished or raise"
+        yield await self._answer(exchange, said, ready, finished, first, time.monotonic() - began)
 
-    def complete(self, prompt: str, sampling: Sampling) -> AsyncGenerator[Delta | Completed, None]:
+    async def complete(self, prompt: str, sampling: Sampling) -> AsyncGenerator[Delta | Completed, None]:
         """Continue a text without documents or chat template (/v1/completions). Raises ContextTooLong, EngineError."""
-        raise NotImplementedError
+        await self.supervisor.start()
+        ids = self.tokenizer.encode(prompt)
+        request = Generate(
+            id=_request_id(), prefix=b"", segments=(), prompt=pack_ids(ids), sampling=sampling, attribution=False
+        )
+        parts: list[str] = []
+        async with aclosing(self.supervisor.submit(request)) as events:
+            async for event in events:
+                if isinstance(event, Token) and event.text:
+                    parts.append(event.text)
+                    yield Delta(text=event.text)
+                elif isinstance(event, Finished):
+                    yield Completed(text="".join(parts), reason=event.reason, usage=event.usage)
 
-    def warm(self, collection: str) -> AsyncGenerator[Stage, None]:
-        """Read a collection ahead, so that its first question need not wait."""
-        raise NotImplementedError
+    async def warm(self, collection: str) -> AsyncGenerator[Stage, None]:
+        """Read a collection ahead, so that its first question need not wait. Raises CollectionNotFound, EngineError."""
+        ready = await self.supervisor.start()
+        limits = self._limits(ready, 0, 0)
+        every = await self._planned(self._planner.all, collection, limits)
+        total = sum(len(section) for section in every)
+        done = 0
+        for at in range(0, len(every), _PREFILL_AT_ONCE):
+            batch = every[at : at + _PREFILL_AT_ONCE]
+            request = Prefill(id=_request_id(), prefix=pack_ids(self._prompt.prefix), segments=_segments(batch))
+            async with aclosing(self.supervisor.submit(request)) as events:
+                async for event in events:
+                    if isinstance(event, Progress) and event.phase == "read":
+                        text = f"reading {display_name(batch[0].document)}"
+                        yield Stage(name="read", text=text, done=done + event.done, total=total, unit="tokens")
+            done += sum(len(section) for section in batch)
+
+    # ------------------------------------------------------------------------------------------------- before the engine
+
+    async def _prepare(self, question: Question, ready: Ready) -> _Exchange:
+        """Everything that can be refused before the engine is troubled."""
+        history = await self._history(question)
+        spoken = (*history, Turn("user", question.text))
+        if not question.collection:
+            return self._bare(question, history, spoken, ready)
+        limit = ready.window // _CONVERSATION_SHARE
+        conversation = self._prompt.conversation(spoken, limit)
+        limits = self._limits(ready, len(conversation.ids), question.sampling.max_tokens)
+        if limits.room < limits.section // 4:
+            raise ContextTooLong(
+                f"the question takes {len(conversation.ids):,} tokens and its answer up to "
+                f"{question.sampling.max_tokens:,}, which leaves no room for documents in {ready.max_context:,}",
+                "ask a shorter question or allow fewer tokens for the answer",
+            )
+        asked = Ask(question.collection, question.documents, _query(history, question.text), question.mode)
+        plan = await self._planned(self._planner.plan, asked, limits)
+        notes = list(plan.notes)
+        if conversation.dropped:
+            notes.append(
+                f"the oldest {conversation.dropped} exchanges of the conversation did not fit and were left out"
+            )
+        layout = Layout(len(self._prompt.prefix), plan.sections)
+        return _Exchange(
+            question, question.conversation or new_id(), history, plan, layout, conversation.ids, tuple(notes)
+        )
+
+    def _bare(self, question: Question, history: tuple[Turn, ...], spoken: Sequence[Turn], ready: Ready) -> _Exchange:
+        prompt = self._prompt.without_documents(spoken)
+        if len(prompt) + question.sampling.max_tokens > ready.max_context:
+            raise ContextTooLong(
+                f"the conversation has {len(prompt):,} tokens and its answer may take {question.sampling.max_tokens:,}; "
+                f"the engine holds {ready.max_context:,}",
+                "begin a new conversation",
+            )
+        plan = Plan("whole", "asked without documents", (), (), (), 0)
+        return _Exchange(question, question.conversation or new_id(), history, plan, Layout(0, ()), prompt, ())
+
+    async def _history(self, question: Question) -> tuple[Turn, ...]:
+        if question.conversation is None:
+            return question.history
+        stored = await asyncio.to_thread(self.conversations.get, question.conversation)
+        return (*question.history, *turns(stored))
+
+    def _limits(self, ready: Ready, prompt: int, answer: int) -> Limits:
+        answering = self.settings.answer
+        held = ready.max_context if ready.whole else min(ready.max_context, ready.window)
+        measured = self.model.defaults.get("focus_segments")
+        return Limits(
+            whole=ready.whole,
+            window=ready.window,
+            room=held - len(self._prompt.prefix) - prompt - answer,
+            section=self.settings.engine.segment_tokens or ready.segment_tokens,
+            focus=answering.focus_segments or (measured if isinstance(measured, int) else 1),
+        )
+
+    async def _planned(self, work: Callable[..., T], *arguments: object) -> T:
+        """The planner's work, in a thread, one at a time."""
+        async with self._planning:
+            return await asyncio.to_thread(work, *arguments)
+
+    def _request(self, exchange: _Exchange) -> Generate:
+        engine = self.settings.engine
+        return Generate(
+            id=_request_id(),
+            prefix=b"" if exchange.bare else pack_ids(self._prompt.prefix),
+            segments=_segments(exchange.plan.sections),
+            prompt=pack_ids(exchange.prompt),
+            sampling=exchange.question.sampling,
+            attention=AttentionChoice(preset=engine.preset, refresh=engine.refresh),
+            attribution=not exchange.bare,
+        )
+
+    # -------------------------------------------------------------------------------------------------- after the engine
+
+    async def _answer(
+        self, exchange: _Exchange, said: "Said", ready: Ready, finished: Finished, first: float, seconds: float
+    ) -> Answer:
+        question = exchange.question
+        cited = await asyncio.to_thread(
+            check, said, question.text, exchange.layout, self.library, question.collection, bare=exchange.bare
+        )
+        notes = (*exchange.notes, *finished.notes)
+        answer = Answer(
+            answer=cited.answer,
+            text=said.text,
+            citations=cited.citations,
+            sentences=cited.sentences,
+            receipt=receipt(exchange.plan, exchange.layout, ready, finished, first, seconds, notes),
+            conversation=exchange.conversation if question.store else "",
+        )
+        if question.store and self.settings.answer.keep_history and not question.history:
+            await asyncio.to_thread(
+                self.conversations.append, exchange.conversation, question.collection, question.text, answer
+            )
+        return answer
+
+
+class _Pace:
+    """Turns the engine's progress into stages for people: which document is being read, and how long it will take."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._prefix = layout.start
+        self._phase = ""
+        self._began = 0.0
+        self._from = 0
+
+    def stage(self, event: object) -> Stage | None:
+        """The stage of an event, None for events that are none."""
+        if isinstance(event, Queued):
+            return Stage(name="queue", text=f"waiting behind {event.ahead} other requests", done=0, total=event.ahead)
+        if not isinstance(event, Progress):
+            return None
+        if event.phase != self._phase:
+            self._phase, self._began, self._from = event.phase, time.monotonic(), event.done
+        return Stage(
+            name=event.phase,
+            text=self._text(event),
+            done=event.done,
+            total=event.total,
+            unit="tokens",
+            seconds_left=self._left(event),
+        )
+
+    def _text(self, event: Progress) -> str:
+        if event.phase == "question":
+            return "reading the question"
+        verb = "reading" if event.phase == "read" else "restoring"
+        section = self._layout.section_at(self._prefix + max(0, event.done - 1))
+        return f"{verb} {display_name(section.document)}" if section else f"{verb} documents"
+
+    def _left(self, event: Progress) -> float | None:
+        done = event.done - self._from
+        if done <= 0:
+            return None
+        return round((time.monotonic() - self._began) * (event.total - event.done) / done, 1)
+
+
+def _segments(sections: Sequence[Section]) -> tuple[Segment, ...]:
+    return tuple(Segment(ids=section.ids.tobytes()) for section in sections)
+
+
+def _query(history: Sequence[Turn], text: str) -> str:
+    """What to look for: a follow-up ("and in 1887?") is read with the question before it."""
+    before = [turn.content for turn in history if turn.role == "user"]
+    return f"{text}\n{before[-1]}" if before else text
+
+
+def _request_id() -> str:
+    return secrets.token_hex(8)

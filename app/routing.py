@@ -1,0 +1,306 @@
+"""Whole or focused, and what is read: a plan that is made, and can be shown, before anything is read.
+
+*Whole* reads every document. *Focused* reads the sections that match the question best. What is not read stands in the
+plan with its reason. Blocking: the library is asked here. Knows token counts, not the engine.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, Any, Literal
+
+from unabridged.app.context import Key, Section, display_name, ranges, readable, sections, unread
+from unabridged.app.errors import NothingToRead
+from unabridged.app.events import LeftOut
+from unabridged.app.words import terms
+from unabridged.ingest.errors import DocumentNotFound
+
+if TYPE_CHECKING:
+    from unabridged.ingest.library import Library
+    from unabridged.ingest.rows import DocumentRow
+    from unabridged.models.tokenizer import Tokenizer
+
+Mode = Literal["whole", "focused"]
+
+# Pages that focused mode looks at for each section that it will read.
+_CANDIDATES = 48
+# Short sections (mails) share the room of one long one, while they match at least this well compared with the best.
+_CLOSE = 0.85
+# Models that were not measured: from this size on they are trusted with many documents at once.
+_LARGE = 3_000_000_000
+# Tokens whose sections are kept at hand between questions, about 16 bytes each.
+_KEPT = 4_000_000
+# The engine hands out memory in blocks; each section may waste most of one.
+_BLOCK = 64
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a plan must keep to."""
+
+    whole: bool
+    """Whether the engine can attend past the model's window."""
+    window: int
+    room: int
+    """Tokens that documents may take."""
+    section: int
+    """The longest section in tokens."""
+    focus: int
+    """Sections that focused mode reads."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is asked of which documents."""
+
+    collection: str
+    patterns: tuple[str, ...]
+    query: str
+    mode: Literal["auto", "whole", "focused"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be read."""
+
+    mode: Mode
+    why: str
+    sections: tuple[Section, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+    found: int
+    """Readable documents that the question could have been asked of."""
+
+
+class Planner:
+    """Makes plans. Keeps the sections of recently used documents; use it from one thread at a time."""
+
+    def __init__(self, library: "Library", tokenizer: "Tokenizer", defaults: dict[str, Any], parameters: int) -> None:
+        """`defaults` and `parameters`: the model's measured defaults and size."""
+        self._library = library
+        self._tokenizer = tokenizer
+        self._defaults = defaults
+        self._parameters = parameters
+        self._kept: OrderedDict[tuple[int, int], list[Section]] = OrderedDict()
+
+    def plan(self, ask: Ask, limits: Limits) -> Plan:
+        """Raises CollectionNotFound and NothingToRead."""
+        documents = self._library.documents(ask.collection, ask.patterns, tokenizer=self._tokenizer.id)
+        readables = [document for document in documents if readable(document)]
+        if not readables:
+            raise _nothing(ask, len(documents))
+        total = sum(self._tokens(document) for document in readables)
+        mode, why = self._mode(ask, limits, total)
+        skipped = unread(documents, self._library)
+        if mode == "whole":
+            chosen, left_out, notes = self._whole(ask, limits, readables)
+        else:
+            chosen, left_out, notes = self._focused(ask, limits, readables)
+        return Plan(mode, why, tuple(chosen), (*left_out, *skipped), tuple(notes), len(readables))
+
+    def all(self, collection: str, limits: Limits) -> list[Section]:
+        """Every section of a collection. Raises CollectionNotFound."""
+        documents = self._library.documents(collection, (), tokenizer=self._tokenizer.id)
+        return [section for one in documents if readable(one) for section in self.sections(one, limits.section)]
+
+    def sections(self, document: "DocumentRow", limit: int) -> list[Section]:
+        """The sections of one document; of one that was removed meanwhile, none."""
+        key = (document.id, limit)
+        if key not in self._kept:
+            try:
+                self._kept[key] = sections(document, self._library, self._tokenizer, limit)
+            except DocumentNotFound:
+                return []
+            self._shrink()
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _shrink(self) -> None:
+        total = sum(len(section) for one in self._kept.values() for section in one)
+        while total > _KEPT and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
+            total -= sum(len(section) for section in oldest)
+
+    def _tokens(self, document: "DocumentRow") -> int:
+        if document.tokens is not None:
+            return document.tokens
+        from unabridged.ingest.tokens import tokens
+
+        return tokens(self._library, document.id, self._tokenizer).count
+
+    # --------------------------------------------------------------------------------------------------------- mode
+
+    def _mode(self, ask: Ask, limits: Limits, total: int) -> tuple[Mode, str]:
+        if total > min(limits.window, limits.room) and not limits.whole:
+            asked = "whole was asked for, but " if ask.mode == "whole" else ""
+            return "focused", f"{asked}the {total:,} tokens of documents exceed what this engine can attend to"
+        if ask.mode != "auto":
+            return ask.mode, "asked for"
+        if total <= limits.focus * limits.section:
+            return "whole", f"all {total:,} tokens of documents are no more than focused mode would read"
+        measured = self._defaults.get("mode")
+        if measured in ("whole", "focused"):
+            return measured, self._measured(measured)
+        if self._parameters >= _LARGE:
+            return "whole", "not measured for this model; its size suggests it (`unabridged models verify --recall`)"
+        return "focused", "not measured for this model; its size suggests it (`unabridged models verify --recall`)"
+
+    def _measured(self, mode: Mode) -> str:
+        recall = self._defaults.get("recall")
+        if isinstance(recall, dict) and mode in recall:
+            return f"this model finds more facts this way: {recall[mode]}"
+        return "this model finds more facts this way"
+
+    # -------------------------------------------------------------------------------------------------------- whole
+
+    def _whole(
+        self, ask: Ask, limits: Limits, documents: "Sequence[DocumentRow]"
+    ) -> tuple[list[Section], list[LeftOut], list[str]]:
+        every = [section for document in documents for section in self.sections(document, limits.section)]
+        if _size(every) <= limits.room:
+            return every, [], []
+        # The best matching first, so that what does not fit is what the question needs least.
+        order = self._ranked(ask, documents, limits)
+        rest = [section for section in every if section.key not in {one.key for one in order}]
+        kept = _fitting([*order, *rest], limits.room)
+        chosen = [section for section in every if section.key in kept]
+        reason = f"does not fit: documents may take {limits.room:,} tokens, these have {_size(every):,}"
+        note = "not everything fits: the sections that match the question least were left out"
+        return chosen, _rest(every, chosen, reason), [note]
+
+    # ------------------------------------------------------------------------------------------------------ focused
+
+    def _focused(
+        self, ask: Ask, limits: Limits, documents: "Sequence[DocumentRow]"
+    ) -> tuple[list[Section], list[LeftOut], list[str]]:
+        ranked = self._scored(ask, documents, limits)
+        notes = []
+        if ranked:
+            chosen = _close(ranked, limits)
+        else:
+            first = self.sections(documents[0], limits.section)[: limits.focus]
+            chosen = first
+            notes.append(
+                f"no word of the question occurs in the documents: only the beginning of {display_name(documents[0])} "
+                "was read; ask in the documents' own words, or with --mode whole"
+            )
+        kept = _fitting(chosen, limits.room)
+        chosen = [section for section in chosen if section.key in kept]
+        return chosen, self._not_focused(documents, chosen, limits), notes
+
+    def _not_focused(
+        self, documents: "Sequence[DocumentRow]", chosen: Sequence[Section], limits: Limits
+    ) -> list[LeftOut]:
+        reason = "focused mode reads only what matches the question best"
+        read = {section.document.id: section.document for section in chosen}
+        every = [section for document in read.values() for section in self.sections(document, limits.section)]
+        others = len(documents) - len(read)
+        out = _rest(every, chosen, reason)
+        if others:
+            out.append(
+                LeftOut(document=f"{others:,} other document{'s' if others > 1 else ''}", pages="all", reason=reason)
+            )
+        return out
+
+    def _ranked(self, ask: Ask, documents: "Sequence[DocumentRow]", limits: Limits) -> list[Section]:
+        return [section for section, _ in self._scored(ask, documents, limits)]
+
+    def _scored(self, ask: Ask, documents: "Sequence[DocumentRow]", limits: Limits) -> list[tuple[Section, float]]:
+        """Sections with pages that match, best first."""
+        by_id = {document.id: document for document in documents}
+        narrowed = tuple(by_id) if ask.patterns else ()
+        hits = self._library.rank(ask.query, ask.collection, _CANDIDATES, narrowed)
+        best: dict[Key, tuple[Section, float]] = {}
+        for document_id, page, score in hits:
+            if document_id not in by_id:
+                continue
+            holding = [one for one in self.sections(by_id[document_id], limits.section) if page in one.pages]
+            for section, share in self._shares(ask.query, holding, page):
+                known = best.get(section.key)
+                # A section with two matching pages is a little better than one with the better of them alone.
+                value = score * share if known is None else max(known[1], score * share) * 1.02
+                best[section.key] = (section, value)
+        return sorted(best.values(), key=lambda one: -one[1])
+
+    def _shares(self, query: str, holding: Sequence[Section], page: int) -> list[tuple[Section, float]]:
+        """How the score of a page is shared by the sections that it was cut into."""
+        if len(holding) <= 1:
+            return [(section, 1.0) for section in holding]
+        text = self._library.page(holding[0].document.id, page).text
+        wanted = terms(query)
+        parts = [terms(_text(section, page, text)) for section in holding]
+        weights = {
+            word: log(1 + len(parts) / (1 + sum(word in part.words | part.numbers for part in parts)))
+            for word in wanted.words | wanted.numbers
+        }
+        sums = [sum(weights[word] for word in weights if word in part.words | part.numbers) for part in parts]
+        most = max(sums) or 1.0
+        return [(section, value / most) for section, value in zip(holding, sums, strict=True)]
+
+
+def _text(section: Section, page: int, text: str) -> str:
+    spans = [piece.characters(piece.at, piece.end) for piece in section.pieces if piece.page == page]
+    return "\n".join(text[start:end] for start, end in spans)
+
+
+def _size(chosen: Sequence[Section]) -> int:
+    """Tokens with what the engine's blocks waste."""
+    return sum(len(section) + _BLOCK - 1 for section in chosen)
+
+
+def _fitting(wanted: Sequence[Section], room: int) -> set[Key]:
+    """Keys of the first sections that fit together."""
+    kept: set[Key] = set()
+    for section in wanted:
+        room -= len(section) + _BLOCK - 1
+        if room < 0:
+            break
+        kept.add(section.key)
+    return kept
+
+
+def _close(ranked: Sequence[tuple[Section, float]], limits: Limits) -> list[Section]:
+    """The best sections: `focus` of them, or more short ones that match nearly as well, in the order of the context."""
+    room, best = limits.focus * limits.section, ranked[0][1]
+    chosen: list[Section] = []
+    for section, score in ranked:
+        if len(chosen) >= limits.focus and (score < _CLOSE * best or len(section) > room):
+            break
+        chosen.append(section)
+        room -= len(section)
+    # The best stands last, next to the question.
+    return chosen[::-1]
+
+
+def _rest(every: Sequence[Section], chosen: Sequence[Section], reason: str) -> list[LeftOut]:
+    """What of `every` is not in `chosen`, by document."""
+    kept = {section.key for section in chosen}
+    gone: dict[int, list[Section]] = {}
+    for section in every:
+        if section.key not in kept:
+            gone.setdefault(section.document.id, []).append(section)
+    read = {section.document.id: set[int]() for section in chosen}
+    for section in chosen:
+        read[section.document.id].update(section.pages)
+    out = []
+    for document_id, missing in gone.items():
+        pages = {page for section in missing for page in section.pages} - read.get(document_id, set())
+        whole = document_id not in read
+        name = "all" if whole else ranges(sorted(pages)) or "part of a page"
+        out.append(LeftOut(document=missing[0].document.path, pages=name, reason=reason))
+    return out
+
+
+def _nothing(ask: Ask, documents: int) -> NothingToRead:
+    if ask.patterns:
+        return NothingToRead(
+            f"no readable document of collection {ask.collection!r} matches {', '.join(ask.patterns)}",
+            "`unabridged ls` lists them",
+        )
+    if documents:
+        return NothingToRead(
+            f"none of the {documents} documents of collection {ask.collection!r} has text",
+            "`unabridged ls --problems` says why",
+        )
+    return NothingToRead(f"collection {ask.collection!r} is empty", "add files: unabridged add PATH")
