@@ -52,6 +52,7 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
     max_context: int = 0  # tokens that fit this machine
     whole: bool = False  # can attend past the window
     load_seconds: float = 0.0
+    pid: int = 0
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -174,6 +174,7 @@ class Service:
             max_context=ready.max_context,
             whole=ready.whole,
             load_seconds=ready.load_seconds,
+            pid=ready.pid,
         )
 
     def _state(self, state: str) -> EngineState:

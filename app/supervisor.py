@@ -154,7 +154,8 @@ class Supervisor:
         if isinstance(event, Ready) or event.id is None or event.id not in self._streams:
             return
         if isinstance(event, Failed):
-            self._streams.pop(event.id).put_nowait(engine_error(event.code, event.message, event.hint))
+            error = engine_error(event.code, event.message, event.hint, tokens=event.tokens, limit=event.limit)
+            self._streams.pop(event.id).put_nowait(error)
         elif isinstance(event, Finished):
             self._streams.pop(event.id).put_nowait(event)
             self._failures = 0

@@ -26,6 +26,12 @@ class ContextTooLong(EngineError):
 
     code = "context_length_exceeded"
 
+    def __init__(self, message: str, hint: str = "", *, tokens: int = 0, limit: int = 0) -> None:
+        """`tokens` of the context and the `limit` that they exceed; 0 where not known."""
+        super().__init__(message, hint)
+        self.tokens = tokens
+        self.limit = limit
+
 
 class OutOfMemory(EngineError):
     """The KV pool cannot grow by the blocks that a request needs."""
@@ -69,8 +75,10 @@ class InternalError(EngineError):
     code = "internal"
 
 
-def engine_error(code: str, message: str, hint: str = "") -> EngineError:
+def engine_error(code: str, message: str, hint: str = "", *, tokens: int = 0, limit: int = 0) -> EngineError:
     """The error behind a Failed message, of the class whose code it carries (EngineError itself for a foreign one)."""
+    if code == ContextTooLong.code:
+        return ContextTooLong(message, hint, tokens=tokens, limit=limit)
     kinds = {kind.code: kind for kind in EngineError.__subclasses__()}
     error = kinds.get(code, EngineError)(message, hint)
     error.code = code

@@ -184,6 +184,8 @@ class Failed(Message, frozen=True, kw_only=True, tag=True):
     code: str  # see engine.errors
     message: str
     hint: str = ""
+    tokens: int = 0  # of the context and the limit it exceeds, with context_length_exceeded
+    limit: int = 0
 
 
 Event = Ready | Queued | Progress | Token | Finished | Failed

@@ -143,6 +143,8 @@ class TorchBackend:
             raise ContextTooLong(
                 f"the context has {tokens:,} tokens, this machine's KV memory holds {limit:,}",
                 "ask over fewer documents or raise the engine's kv_bytes",
+                tokens=tokens,
+                limit=limit,
             )
 
 

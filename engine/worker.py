@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from unabridged.engine.backend import Backend
-from unabridged.engine.errors import EngineUnavailable, InternalError, OutOfMemory
+from unabridged.engine.errors import ContextTooLong, EngineUnavailable, InternalError, OutOfMemory
 from unabridged.engine.events import Cancel, Event, Failed, Finished, Generate, Queued, Request, Token, Usage
 from unabridged.engine.link import Link, Stop
 from unabridged.engine.options import EngineOptions
@@ -166,6 +166,15 @@ def context_length(work: Work) -> int:
 
 def failure(id: str | None, error: Exception) -> Failed:
     """What a request's exception says to its caller. What is not an error of ours leaves its traceback in the log."""
+    if isinstance(error, ContextTooLong):
+        return Failed(
+            id=id,
+            code=error.code,
+            message=error.message,
+            hint=error.hint,
+            tokens=error.tokens,
+            limit=error.limit,
+        )
     if isinstance(error, UnabridgedError):
         return Failed(id=id, code=error.code, message=error.message, hint=error.hint)
     log.error("request %s failed", id, exc_info=error)
