@@ -48,7 +48,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
         name=source.name,
         kind=Kind.MAILBOX,
         meta=place.meta,
-        sha256=source.sha256,
+        sha256=source.sha256 if size <= reading.limits.file_bytes else "",
         size=size,
     )
     file: BinaryIO = source.file or BytesIO(source.data)

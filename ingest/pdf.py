@@ -17,7 +17,9 @@ from unabridged.ingest.reading import Place, Reading, Source, Unreadable, spoken
 
 _FAILURES = 40  # pages in a row that do not load: the rest is not tried one by one
 _USELESS = 8  # pages in a row for which pypdf did no better: it is asked no more
-_EMPTY = PageText("", "", 0, 0, 0)
+_CAPTION = 30  # characters: less beside a page-filling image is a stamp on a scan
+_COVERED = 0.7
+_EMPTY = PageText("", "", 0, 0.0, 0)
 
 
 @dataclass
@@ -107,7 +109,8 @@ def _plausible(document: Any, data: bytes, reading: Reading) -> int:
 
 
 def _ask_for_password(fallback: Fallback, error: str, reading: Reading) -> None:
-    if "assword" in error or fallback.needs_password():
+    # pdfium's last error may be of another file: it is believed only where the file says that it is encrypted.
+    if fallback.needs_password() or ("assword" in error and b"/Encrypt" in fallback.data):
         reason = "the password given does not open it" if reading.password else "needs a password"
         raise Unreadable(Status.NEEDS_PASSWORD, reason)
 
@@ -117,7 +120,7 @@ def _hopeless(data: bytes, error: str, fallback: Fallback) -> Unreadable:
         return Unreadable(Status.DAMAGED, "named .pdf, but not a PDF file")
     if b"%%EOF" not in data[-2048:]:
         return Unreadable(Status.DAMAGED, "damaged PDF: its end is missing, and no page could be recovered")
-    if not error and not fallback.error:
+    if not fallback.error:
         return Unreadable(Status.NO_TEXT, "a PDF without pages")
     return Unreadable(Status.DAMAGED, "damaged PDF: no page could be read")
 
@@ -210,7 +213,7 @@ def _assemble(pdf: _Pdf, ref: int, number: int, read: _Read, reading: Reading) -
     flags = _flags(read, len(read.text) > limit, bool(hidden))
     for flag in flags:
         pdf.flagged.setdefault(flag, []).append(number)
-    pdf.with_text += bool(text) and Flag.GARBLED not in flags
+    pdf.with_text += bool(read.text or read.notes) and Flag.GARBLED not in flags
     return Page(
         ref=ref,
         number=number,
@@ -225,8 +228,10 @@ def _assemble(pdf: _Pdf, ref: int, number: int, read: _Read, reading: Reading) -
 
 def _flags(read: _Read, cut: bool, hidden: bool) -> tuple[Flag, ...]:
     flags = []
-    if not read.text:
-        flags.append(Flag.SCANNED if read.raw.images else Flag.EMPTY)
+    if read.raw.images and (not read.text or (len(read.text) < _CAPTION and read.raw.covered > _COVERED)):
+        flags.append(Flag.SCANNED)
+    elif not read.text:
+        flags.append(Flag.EMPTY)
     elif read.score < quality.BAD:
         flags.append(Flag.GARBLED)
     if hidden:

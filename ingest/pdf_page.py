@@ -4,6 +4,7 @@ Knows pdfium's API and nothing of documents, items or limits but the number of o
 """
 
 import ctypes
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,30 +13,32 @@ _INVISIBLE = 3  # text render mode "neither fill nor stroke"
 _OBJECTS = 20_000  # a page of more is not searched for hidden text beyond them
 _TINY = 1.0  # points: nobody reads it
 _WHITE = 250
+_LEVELS = 2
+_HYPHEN = "\x02"
+_LINE_END = re.compile("\x02(?=[A-ZÄÖÜ0-9])")
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 @dataclass(frozen=True)
 class PageText:
-    """`unmapped` counts glyphs that the font gives no character for. Text is pdfium's, not yet normalised."""
+    """`covered` is the share of the page under images, `unmapped` counts glyphs that the font gives no character for.
+    Text is pdfium's, not yet normalised."""
 
     visible: str
     hidden: str
     images: int
-    drawings: int
+    covered: float
     unmapped: int
 
 
 @dataclass
 class _Seen:
-    """What a walk over the page's objects found."""
+    """What a walk over the page's objects found. Boxes of what lies in a form are those of the form."""
 
     images: list[Box]
     fills: list[Box]  # of paths and shadings that are not white
-    drawings: int
-    suspects: dict[int, str]  # address of a text object: why it may be hidden
-    boxes: dict[int, Box]
+    suspects: dict[int, tuple[str, Box]]  # address of a text object: why it may be hidden, and where it is
 
 
 def page_text(page: Any) -> PageText:
@@ -45,41 +48,59 @@ def page_text(page: Any) -> PageText:
     seen = _walk(page)
     textpage = page.get_textpage()
     try:
-        text = textpage.get_text_range()
-        hidden = _hidden(page, textpage, seen)
+        text, unmapped = _told_apart(textpage, _units(textpage.get_text_range()))
+        hidden = _hidden(page, textpage, text, seen)
         visible, apart = _split(textpage, text, hidden) if hidden else (text, "")
-        visible, unmapped = _hyphens(textpage, visible, exact=not hidden)
     finally:
         textpage.close()
-    return PageText(visible, apart, len(seen.images), seen.drawings, unmapped)
+    covered = _covered(page, seen.images)
+    return PageText(_joined(visible), _joined(apart), len(seen.images), covered, unmapped)
+
+
+def _covered(page: Any, images: list[Box]) -> float:
+    if not images:
+        return 0.0
+    left, bottom, right, top = _page_box(page)
+    area = max(1.0, (right - left) * (top - bottom))
+    total: float = sum(max(0.0, r - x) * max(0.0, t - y) for x, y, r, t in images[:200])
+    return min(1.0, total / area)
 
 
 def _walk(page: Any) -> _Seen:
-    """One pass over the objects of the page itself."""
+    """One pass over the objects of the page and, two levels deep, of its forms."""
     import pypdfium2.raw as raw
 
-    seen = _Seen([], [], 0, {}, {})
+    seen = _Seen([], [], {})
     rgba = [ctypes.c_uint() for _ in range(4)]
     size, matrix = ctypes.c_float(), raw.FS_MATRIX()
-    for index in range(min(raw.FPDFPage_CountObjects(page.raw), _OBJECTS)):
-        item = raw.FPDFPage_GetObject(page.raw, index)
+    forms: list[tuple[Any, Box, int]] = []
+    left = _OBJECTS
+
+    def look(item: Any, form: Box | None, level: int) -> None:
         kind = raw.FPDFPageObj_GetType(item)
         if kind == _TEXT:
-            why = _suspicion(raw, item, rgba, size, matrix)
-            if why:
-                address = ctypes.addressof(item.contents)
-                seen.suspects[address] = why
-                seen.boxes[address] = _bounds(raw, item)
-        elif kind in (_IMAGE, _FORM):
-            seen.images.append(_bounds(raw, item))
-        elif kind in (_PATH, _SHADING):
-            seen.drawings += 1
-            if not _white(raw, item, rgba):
-                seen.fills.append(_bounds(raw, item))
+            if why := _suspicion(raw, item, rgba, size, matrix, form is None):
+                seen.suspects[ctypes.addressof(item.contents)] = why, form or _bounds(raw, item)
+        elif kind == _IMAGE:
+            seen.images.append(form or _bounds(raw, item))
+        elif kind == _FORM:
+            forms.append((item, form or _bounds(raw, item), level + 1))
+        elif not _white(raw, item, rgba):
+            seen.fills.append(form or _bounds(raw, item))
+
+    for index in range(min(raw.FPDFPage_CountObjects(page.raw), left)):
+        look(raw.FPDFPage_GetObject(page.raw, index), None, 0)
+        left -= 1
+    while forms and left > 0:
+        form, box, level = forms.pop()
+        count = raw.FPDFFormObj_CountObjects(form) if level <= _LEVELS else 0
+        for index in range(min(count, left)):
+            look(raw.FPDFFormObj_GetObject(form, index), box, level)
+            left -= 1
     return seen
 
 
-def _suspicion(raw: Any, item: Any, rgba: list[Any], size: Any, matrix: Any) -> str:
+def _suspicion(raw: Any, item: Any, rgba: list[Any], size: Any, matrix: Any, measured: bool) -> str:
     if raw.FPDFTextObj_GetTextRenderMode(item) == _INVISIBLE:
         return "invisible"
     if raw.FPDFPageObj_GetFillColor(item, *rgba):
@@ -88,6 +109,8 @@ def _suspicion(raw: Any, item: Any, rgba: list[Any], size: Any, matrix: Any) -> 
             return "transparent"
         if min(red, green, blue) >= _WHITE:
             return "white"
+    if not measured:
+        return ""
     raw.FPDFTextObj_GetFontSize(item, size)
     raw.FPDFPageObj_GetMatrix(item, matrix)
     height = abs(size.value) * max(abs(matrix.c), abs(matrix.d))
@@ -114,30 +137,26 @@ def _covers(box: Box, other: Box) -> bool:
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
 
 
-def _hidden(page: Any, textpage: Any, seen: _Seen) -> set[int]:
+def _hidden(page: Any, textpage: Any, text: str, seen: _Seen) -> set[int]:
     """Addresses of the text objects that a reader does not see; 0 stands for text off the page.
 
     Invisible text over an image is the text layer of a scan, white text over a dark shape is a table's head: both are
     there to be read.
     """
     hidden = set()
-    for address, why in seen.suspects.items():
-        box = seen.boxes[address]
+    for address, (why, box) in seen.suspects.items():
         backing = [*seen.images, *seen.fills] if why == "white" else seen.images if why == "invisible" else []
         if not any(_covers(back, box) for back in backing):
             hidden.add(address)
-    left, bottom, right, top = page.get_bbox()
-    count = textpage.count_chars()
-    if count and _outside(textpage, (left, bottom, right, top), count):
+    if text and _outside(page, textpage, text):
         hidden.add(0)
     return hidden
 
 
-def _outside(textpage: Any, box: Box, count: int) -> bool:
-    """Whether some text lies off the page: compares the visible characters in the box with all of them."""
-    inside = textpage.get_text_bounded(*_grown(box))
-    everything = textpage.get_text_range()
-    return sum(map(str.isalnum, inside)) < sum(map(str.isalnum, everything)) and count > 0
+def _outside(page: Any, textpage: Any, text: str) -> bool:
+    """Whether some text lies off the page."""
+    inside = _units(textpage.get_text_bounded(*_grown(_page_box(page))))
+    return len(inside) < len(text) and sum(map(str.isalnum, inside)) < sum(map(str.isalnum, text))
 
 
 def _grown(box: Box) -> Box:
@@ -148,7 +167,7 @@ def _split(textpage: Any, text: str, hidden: set[int]) -> tuple[str, str]:
     """The text taken apart character by character. Spaces and line ends that pdfium made up go with what is before."""
     import pypdfium2.raw as raw
 
-    box = _grown(_page_box(textpage)) if 0 in hidden else None
+    box = _grown(_page_box(textpage.page)) if 0 in hidden else None
     visible: list[str] = []
     apart: list[str] = []
     out = visible
@@ -169,8 +188,8 @@ def _split(textpage: Any, text: str, hidden: set[int]) -> tuple[str, str]:
     return "".join(visible), "".join(apart).strip()
 
 
-def _page_box(textpage: Any) -> Box:
-    left, bottom, right, top = textpage.page.get_bbox()
+def _page_box(page: Any) -> Box:
+    left, bottom, right, top = page.get_bbox()
     return left, bottom, right, top
 
 
@@ -181,22 +200,32 @@ def _off(raw: Any, textpage: Any, index: int, box: Box) -> bool:
     return not (box[0] <= x.value <= box[2] and box[1] <= y.value <= box[3])
 
 
-def _hyphens(textpage: Any, text: str, exact: bool) -> tuple[str, int]:
-    """U+FFFE stands for a hyphen at a line's end, where the word is joined, or for a glyph without a character.
+def _units(text: str) -> str:
+    """The text as UTF-16 units, which is how pdfium counts: characters beyond U+FFFF become surrogate pairs."""
+    if not text or max(text) < "\U00010000":
+        return text
+    data = memoryview(text.encode("utf-16-le")).cast("H")
+    return "".join(map(chr, data))
 
-    The hyphen stays before a capital or a digit ("Navier-Stokes"). Unmapped glyphs become U+FFFD.
-    """
+
+def _told_apart(textpage: Any, text: str) -> tuple[str, int]:
+    """U+FFFE stands for a hyphen at a line's end, where pdfium joins the word, or for a glyph without a character.
+    The first becomes _HYPHEN, the second U+FFFD and is counted; the length stays."""
     if "\ufffe" not in text:
         return text, 0
     import pypdfium2.raw as raw
 
-    pieces = text.split("\ufffe")
-    out, at, unmapped = [pieces[0]], len(pieces[0]), 0
-    for piece in pieces[1:]:
-        index = raw.FPDFText_GetCharIndexFromTextIndex(textpage.raw, at) if exact else -1
-        joined = raw.FPDFText_IsHyphen(textpage.raw, index) == 1 if exact else piece[:1].isalpha()
+    out, unmapped = list(text), 0
+    at = text.find("\ufffe")
+    while at >= 0:
+        index = raw.FPDFText_GetCharIndexFromTextIndex(textpage.raw, at)
+        joined = raw.FPDFText_IsHyphen(textpage.raw, index) == 1
+        out[at] = _HYPHEN if joined else "\ufffd"
         unmapped += not joined
-        out.append(("-" if piece[:1].isupper() or piece[:1].isdigit() else "") if joined else "\ufffd")
-        out.append(piece)
-        at += 1 + len(piece)
+        at = text.find("\ufffe", at + 1)
     return "".join(out), unmapped
+
+
+def _joined(text: str) -> str:
+    """The hyphen goes, but stays before a capital or a digit ("Navier-Stokes")."""
+    return _LINE_END.sub("-", text).replace(_HYPHEN, "") if _HYPHEN in text else text

@@ -13,6 +13,8 @@ _GLYPHS = re.compile(r"/g\d+|/[A-Z]?\d{2,}(?=/)|\(cid:\d+\)|/(?:uni|glyph|gid)[0
 _BROKEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff\ud800-\udfff\U000f0000-\U0010fffd]")
 _LETTERS = re.compile(r"[A-Za-z]")
 _VOWELS = re.compile(r"[AEIOUYaeiouy]")
+_RTL = re.compile("[\u0590-\u07ff]")
+_GREEK = re.compile("[\u0370-\u03ff]")
 _WORDS = re.compile(r"\S+")
 
 
@@ -23,7 +25,9 @@ def score(text: str) -> float:
         return 1.0
     glyphs = sum(len(name) for name in _GLYPHS.findall(text)) / size
     broken = len(_BROKEN.findall(text)) / size
-    return max(0.0, 1.0 - 2.0 * glyphs) * max(0.0, 1.0 - 3.0 * broken) * _spacing(text) * _alphabet(text)
+    return (
+        max(0.0, 1.0 - 2.0 * glyphs) * max(0.0, 1.0 - 3.0 * broken) * _spacing(text) * _alphabet(text) * _scripts(text)
+    )
 
 
 def _spacing(text: str) -> float:
@@ -50,3 +54,11 @@ def _alphabet(text: str) -> float:
         return 1.0
     vowels = len(_VOWELS.findall(text)) / len(letters)
     return 1.0 if vowels >= 0.22 else max(0.3, vowels / 0.22)
+
+
+def _scripts(text: str) -> float:
+    """Greek or Coptic letters on a page of Arabic or Hebrew: glyphs of its font that were mapped at random."""
+    if text.isascii() or not (rtl := len(_RTL.findall(text))):
+        return 1.0
+    greek = len(_GREEK.findall(text))
+    return 0.6 if greek * 20 > rtl else 1.0

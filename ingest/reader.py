@@ -147,8 +147,12 @@ def _read_open(file: BufferedReader, name: str, reading: Reading) -> Iterator[It
     size = os.fstat(file.fileno()).st_size
     found = detect(file.read(HEAD), name)
     source = Source(name, file=file)
+    limit = reading.limits.file_bytes
+    if found.kind == Kind.OTHER and size > limit:
+        reason = f"{found.what}: not read in this version"
+        yield from _refused(source, Kind.OTHER, reading, Status.UNSUPPORTED, reason)
+        return
     if found.kind not in (Kind.MAILBOX, Kind.OTHER):
-        limit = reading.limits.file_bytes
         if size > limit:
             reason = f"{size >> 20:,} MB: files of more than {limit >> 20:,} MB are not read"
             yield from _refused(source, found.kind, reading, Status.TOO_LARGE, reason)
