@@ -96,7 +96,7 @@ class Service:
         async with self._assembling:
             if self._assistant is None:
                 try:
-                    self._assistant = await asyncio.to_thread(assemble, self.settings, self.locations)
+                    self._assistant = await asyncio.to_thread(assemble, self.settings, self.locations, self.library)
                 except ModelError as error:
                     self._problem = NoModel(error.message, error.hint)
                     raise self._problem from error
