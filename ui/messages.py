@@ -46,6 +46,13 @@ class DocumentRemoved(Message):
 
 
 @dataclass
+class PasswordWanted(Message):
+    """A document that needs a password is to be opened with one."""
+
+    document: DocumentInfo
+
+
+@dataclass
 class ScopeChanged(Message):
     """Other documents are selected. An empty selection means all `total` documents of the collection."""
 

@@ -27,8 +27,10 @@ class Server(Protocol):
         """Stage and Delta events, then an Answer or a Problem."""
         ...
 
-    def add(self, paths: Sequence[str], collection: str = "default") -> AsyncGenerator[AddEvent, None]:
-        """Stage and FileRead events, then Added or a Problem."""
+    def add(
+        self, paths: Sequence[str], collection: str = "default", *, password: str | None = None
+    ) -> AsyncGenerator[AddEvent, None]:
+        """Stage and FileRead events, then Added or a Problem. No paths: look again at the collection's folders."""
         ...
 
     async def documents(self, collection: str = "default", pattern: str = "", status: str = "") -> list[DocumentInfo]:

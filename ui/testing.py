@@ -49,6 +49,7 @@ class ScriptedServer:
     fault: ClientError | None = None
     asked: list[Question] = field(default_factory=list)
     added: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
+    passwords: list[str | None] = field(default_factory=list)
     closed: int = 0
 
     async def ask(self, question: Question) -> AsyncGenerator[AskEvent, None]:
@@ -59,9 +60,12 @@ class ScriptedServer:
                 self._store(question, event)
             yield event
 
-    async def add(self, paths: Sequence[str], collection: str = "default") -> AsyncGenerator[AddEvent, None]:
+    async def add(
+        self, paths: Sequence[str], collection: str = "default", *, password: str | None = None
+    ) -> AsyncGenerator[AddEvent, None]:
         """Play the next reading of files."""
         self.added.append((tuple(paths), collection))
+        self.passwords.append(password)
         async for event in self._play(self.readings):
             yield event
 

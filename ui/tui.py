@@ -1,4 +1,4 @@
-"""The terminal interface as a program: `run` shows it until the reader quits.
+"""The terminal interface as a program: `run` and, inside an event loop, `show` last until the reader quits.
 
 Speaks to one server through `app.client.Client`; imports neither torch nor what runs behind the server.
 """
@@ -82,13 +82,17 @@ def key_sections() -> list[tuple[str, Sequence[BindingType]]]:
 
 
 def run(url: str, key: str | None, collection: str, paths: Sequence[Path] = ()) -> int:
-    """Show the interface of the server at `url` until the reader quits; `paths` are read into `collection` first.
-    Returns the exit code."""
+    """`show` for the server at `url`, outside an event loop."""
     return asyncio.run(_run(url, key, collection, paths))
+
+
+async def show(server: Server, collection: str, paths: Sequence[Path] = ()) -> int:
+    """Show the interface until the reader quits; `paths` are read into `collection` first. Returns the exit code."""
+    app = UnabridgedApp(server, collection, paths)
+    await app.run_async()
+    return app.return_code or 0
 
 
 async def _run(url: str, key: str | None, collection: str, paths: Sequence[Path]) -> int:
     async with Client(url, key or "") as client:
-        app = UnabridgedApp(client, collection, paths)
-        await app.run_async()
-        return app.return_code or 0
+        return await show(client, collection, paths)

@@ -12,7 +12,7 @@ from textual.widgets import Input, Markdown, OptionList, Static
 from unabridged.app.client import ClientError, EngineHealth, Health
 from unabridged.app.events import Added, Answer, Delta, FileRead, Problem, Stage
 from unabridged.ui.screens.choose import ConversationsScreen, SearchScreen
-from unabridged.ui.screens.dialogs import Confirm, PathDialog, Report
+from unabridged.ui.screens.dialogs import Confirm, PasswordDialog, PathDialog, Report
 from unabridged.ui.screens.help import HelpScreen
 from unabridged.ui.screens.main import MainScreen
 from unabridged.ui.screens.page import PageScreen
@@ -346,6 +346,24 @@ class TestReading:
             await it.until(lambda: field._suggestion)
             await it.press("tab", "enter")
             await it.until(lambda: server.added == [((f"{tmp_path}/papers",), "default")])
+
+    @pytest.mark.slow
+    async def test_a_locked_file_is_read_again_with_its_password(self, drive, server) -> None:
+        server.readings = [[self.DONE]]
+        async with drive() as it:
+            it.main.query_one(DocumentTree).focus()
+            await it.press("end", "k")
+            await it.until(lambda: isinstance(it.app.screen, PasswordDialog))
+            await it.press(*"secret", "enter")
+            await it.until(lambda: server.added)
+        assert (server.added, server.passwords) == ([(("/home/ann/case/locked.pdf",), "default")], ["secret"])
+
+    @pytest.mark.slow
+    async def test_looking_again_reads_what_changed(self, drive, server) -> None:
+        server.readings = [[self.DONE]]
+        async with drive() as it:
+            await it.press("f5")
+            await it.until(lambda: server.added == [((), "default")])
 
     @pytest.mark.slow
     async def test_reading_can_be_stopped(self, drive, server, tmp_path: Path) -> None:

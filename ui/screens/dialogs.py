@@ -65,6 +65,31 @@ class PathDialog(ModalScreen[Path | None]):
         hint.set_class(wrong, "-wrong")
 
 
+class PasswordDialog(ModalScreen[str | None]):
+    """Asks for the password of a file. It is sent to our own server and kept nowhere here."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "Cancel", id="password.cancel", tooltip="Leave the file unread"),
+    ]
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name_shown = name
+
+    def compose(self) -> ComposeResult:
+        """An input that shows nothing."""
+        with Vertical(classes="dialog"):
+            yield Static(Content(f"Password of {words.clean_line(self._name_shown)}"))
+            yield Input(password=True, id="password")
+            yield Static(Content("It is used once and not stored."), id="hint")
+        yield Footer()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value or None)
+
+
 class Confirm(ModalScreen[bool]):
     """A yes or no that Enter does not answer by accident."""
 

@@ -16,7 +16,7 @@ from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from unabridged.ui import format as words
-from unabridged.ui.messages import DocumentOpened, DocumentRemoved
+from unabridged.ui.messages import DocumentOpened, DocumentRemoved, PasswordWanted
 from unabridged.ui.tree import Node
 
 # Folders below this many entries are open at once; larger ones and mailboxes wait to be opened.
@@ -46,6 +46,7 @@ class DocumentTree(Tree[Node]):
         Binding("u", "unmark", "All", id="documents.all", tooltip="Ask all documents again", show=False),
         Binding("p", "problems", "Problems", id="documents.problems", tooltip="Show only what was not read in full"),
         Binding("delete", "remove", "Remove", id="documents.remove", tooltip="Take it out of the collection"),
+        Binding("k", "password", "Password", id="documents.password", tooltip="Give the password of a locked file"),
         Binding("right", "open_node", "Open", show=False, id="documents.expand", tooltip="Open a folder or mailbox"),
         Binding("left", "close_node", "Close", show=False, id="documents.collapse", tooltip="Close it, or go up"),
     ]
@@ -139,6 +140,16 @@ class DocumentTree(Tree[Node]):
         """Ask to take a document out of the collection."""
         if (node := self._current()) is not None and node.document is not None:
             self.post_message(DocumentRemoved(node.document))
+
+    def action_password(self) -> None:
+        """Give the password of a document that needs one."""
+        if (node := self._current()) is not None and node.document is not None:
+            self.post_message(PasswordWanted(node.document))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the password where one is needed."""
+        node = self._current()
+        return action != "password" or bool(node and node.document and node.document.status == "needs_password")
 
     def action_open_node(self) -> None:
         """Open a folder or mailbox."""
