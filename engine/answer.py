@@ -104,7 +104,9 @@ class Answer:
             tokens = attention.fits(min(chunk, left))
             at = len(end.ids)
             logits = self._forward(end, attention, self._prompt[at : at + tokens])
-            yield Progress(id=self._request.id, phase="question", done=len(end.ids) - len(self._prompt) + total, total=total)
+            yield Progress(
+                id=self._request.id, phase="question", done=len(end.ids) - len(self._prompt) + total, total=total
+            )
         return logits
 
     @torch.inference_mode()

@@ -100,9 +100,7 @@ class TorchBackend:
             yield from self._reader.hold(request.id, request.prefix, segments, held)
             usage = Usage(prompt=held.tokens, cached=held.cached, completion=0)
             seconds = time.perf_counter() - began
-            yield Finished(
-                id=request.id, reason="stop", usage=usage, prefill_seconds=seconds, notes=tuple(held.notes)
-            )
+            yield Finished(id=request.id, reason="stop", usage=usage, prefill_seconds=seconds, notes=tuple(held.notes))
         finally:
             self._release(held)
 

@@ -134,7 +134,10 @@ class Reader:
         done, total = 0, sum(one.left for one in waiting)
         if total:
             yield Progress(id=request, phase="read", done=0, total=total)
-        for group in ([one for one in waiting if one.entry is behind], [one for one in waiting if one.entry is not behind]):
+        for group in (
+            [one for one in waiting if one.entry is behind],
+            [one for one in waiting if one.entry is not behind],
+        ):
             while pending := [one for one in group if one.left]:
                 done += self._step(pending, behind, held)
                 yield Progress(id=request, phase="read", done=done, total=total)

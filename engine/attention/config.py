@@ -156,7 +156,9 @@ def _override(config: AttentionConfig, overrides: Mapping[str, Scalar]) -> Atten
 def _typed(field: str, value: Scalar, kind: object) -> Scalar:
     if kind is bool or kind is int:
         if type(value) is not kind:
-            raise BadRequest(f"attention override {field} = {value!r} is not {'an integer' if kind is int else 'a yes or no'}")
+            raise BadRequest(
+                f"attention override {field} = {value!r} is not {'an integer' if kind is int else 'a yes or no'}"
+            )
     elif value not in get_args(kind):
         raise BadRequest(f"attention override {field} = {value!r} is unknown", f"one of {', '.join(get_args(kind))}")
     return value
@@ -177,7 +179,8 @@ def _early_layers(config: AttentionConfig, field: str, value: Scalar) -> tuple[L
 def _each_stage(config: AttentionConfig, field: str, value: Scalar) -> tuple[LayerAttention, ...]:
     checked = _typed(field, value, Scorer if field == "scorer" else int)
     return tuple(
-        replace(layer, stages=tuple(replace(stage, **{field: checked}) for stage in layer.stages)) for layer in config.layers
+        replace(layer, stages=tuple(replace(stage, **{field: checked}) for stage in layer.stages))
+        for layer in config.layers
     )
 
 
@@ -229,4 +232,6 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
             raise BadRequest(f"attention chunk = {stage.chunk}", "a power of two")
     for first, then in zip(stages, stages[1:], strict=False):
         if first.chunk % then.chunk or first.block_q % then.block_q or then.keep > first.keep:
-            raise BadRequest("attention stages do not narrow", "chunk and block_q divide the stage before, k is smaller")
+            raise BadRequest(
+                "attention stages do not narrow", "chunk and block_q divide the stage before, k is smaller"
+            )

@@ -33,6 +33,10 @@ class Rotary:
         """x `[..., T, D]` turned by positions start..start+T-1."""
         return turn(x, self.table(start + x.shape[-2])[start:], out)
 
+    def rotate_same(self, x: Tensor, position: int) -> Tensor:
+        """x `[..., D]`, all turned by one position."""
+        return turn(x, self.table(position + 1)[position])
+
 
 def turn(x: Tensor, angles: Tensor, out: Tensor | None = None) -> Tensor:
     """x `[..., D]` turned by angles `[..., 2, F]` (cosines, sines)."""

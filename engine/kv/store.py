@@ -49,7 +49,9 @@ class KvStore:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._sweep()
         except OSError as error:
-            raise StoreError(f"the KV store {folder} cannot be used: {error}", "check the folder's permissions") from error
+            raise StoreError(
+                f"the KV store {folder} cannot be used: {error}", "check the folder's permissions"
+            ) from error
 
     def has(self, key: str) -> bool:
         """Whether a file of this key is there; whether it is whole shows when it is loaded."""

@@ -4,7 +4,7 @@ A context is a list of runs: prefix, segments, prompt. Runs that follow each oth
 is read as a view; only scattered positions are gathered. G key/value heads, D head dimension, N tokens.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -44,6 +44,11 @@ class Context:
         """The storage type of keys and values."""
         return self._pool.k.dtype
 
+    @property
+    def heads(self) -> int:
+        """G."""
+        return self._pool.k.shape[1]
+
     def extend(self, runs: Iterable[Run]) -> None:
         """More room at the end."""
         for run in runs:
@@ -77,18 +82,25 @@ class Context:
             v[:, part] = self._pool.v[layer, :, slots]
         return k, v
 
-    def keys(self, layer: int, start: int, end: int) -> Iterable[tuple[int, Tensor]]:
-        """Keys of positions start..end-1 as views: (first position, `[G, n, D]` in the storage dtype)."""
+    def keys(self, layer: int, start: int, end: int) -> Iterator[tuple[int, Tensor]]:
+        """Keys of positions start..end-1 as views: (first position, `[G, n, D]` in the storage type)."""
         for position, slots in self.spans(start, end):
             yield position, self._pool.k[layer, :, slots]
 
-    def gather(self, layer: int, positions: Tensor, values: bool = True) -> tuple[Tensor, Tensor | None]:
-        """Keys and, with `values`, values at `positions` `[B, G, N]`: `[B, G, N, D]` float32. Negative positions give
-        the row of position 0: mask them."""
-        heads = torch.arange(positions.shape[1]).view(1, -1, 1) * self._pool.slots
-        flat = (self.slots[positions.clamp(min=0)] + heads).reshape(-1)
-        shape = (*positions.shape, self._pool.k.shape[3])
-        k = self._pool.k[layer].view(-1, shape[-1]).index_select(0, flat).view(shape).float()
-        if not values:
-            return k, None
-        return k, self._pool.v[layer].view(-1, shape[-1]).index_select(0, flat).view(shape).float()
+    def gather(self, layer: int, positions: Tensor) -> Tensor:
+        """Keys at `positions` `[B, G, N]`: `[B, G, N, D]` float32. A negative position gives some row: mask it."""
+        return _take(self._pool.k[layer], self._flat(positions), positions.shape)
+
+    def gather_both(self, layer: int, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values at `positions`."""
+        flat = self._flat(positions)
+        return _take(self._pool.k[layer], flat, positions.shape), _take(self._pool.v[layer], flat, positions.shape)
+
+    def _flat(self, positions: Tensor) -> Tensor:
+        """Rows of the layer's `[G * S, D]`."""
+        heads = torch.arange(self.heads).view(1, -1, 1) * self._pool.slots
+        return (self.slots[positions.clamp(min=0)] + heads).reshape(-1)
+
+
+def _take(plane: Tensor, flat: Tensor, shape: torch.Size) -> Tensor:
+    return plane.view(-1, plane.shape[-1]).index_select(0, flat).view(*shape, plane.shape[-1]).float()
