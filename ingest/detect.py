@@ -77,9 +77,7 @@ _BY_NAME = {
     "ppt": "PowerPoint presentation (.ppt)",
 }
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_FROM_LINE = re.compile(
-    rb"From (?:-|[^\r\n]*\d{1,2}:\d{2}|\S+@\S+)[^\r\n]*\r?\n>?[!-9;-~]+[ \t]*:|From [^\r\n]+\r?\n[!-9;-~]+:"
-)
+_FROM_LINE = re.compile(rb"From [^\r\n]+\r?\n(?:>From [^\r\n]*\r?\n)?")
 _HEADER = re.compile(rb"([!-9;-~]+)[ \t]*:[^\r\n]*(?:(?:\r\n|\r|\n)[ \t]+[^\r\n]*)*(?:\r\n|\r|\n|\Z)")
 _KNOWN = frozenset(
     b"from to cc subject date message-id received return-path mime-version content-type delivered-to reply-to sender "
@@ -137,13 +135,20 @@ def _by_text(head: bytes, ext: str) -> Kind | None:
     if ext == "emlx" and (match := re.match(rb"\d+\s*\n", text)):
         text = text[match.end() :]
     stripped = text.lstrip(b"\r\n\t ")
-    if _FROM_LINE.match(stripped) or (ext == "mbox" and stripped.startswith(b"From ")):
+    if stripped.startswith(b"From ") and (ext == "mbox" or _begins_mailbox(stripped)):
         return Kind.MAILBOX
     if ext in _MAIL_NAMES or looks_like_mail(stripped):
         return Kind.MESSAGE if ext not in _HTML_NAMES else Kind.HTML
     if ext in _HTML_NAMES or (ext not in ("md", "markdown") and _HTML.match(stripped[:16_384])):
         return Kind.HTML
     return None
+
+
+def _begins_mailbox(text: bytes) -> bool:
+    """A "From " line and a header of mail behind it."""
+    line = _FROM_LINE.match(text)
+    header = _HEADER.match(text, line.end()) if line else None
+    return header is not None and (header[1].lower() in _KNOWN or b"-" in header[1])
 
 
 def as_ascii(head: bytes) -> bytes:

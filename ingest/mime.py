@@ -19,6 +19,7 @@ _PARAMETER = re.compile(rb";[ \t\r\n]*([^\s=;\"]{1,100})[ \t\r\n]*=[ \t\r\n]*(?:
 _CONTINUED = re.compile(r"([^*]+)\*(\d+)?(\*)?$")
 _GUESS = re.compile(rb"^--([^\r\n]{1,200}?)[ \t]*\r?\nContent-[A-Za-z-]+:", re.M | re.I)
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
+_FOREIGN = re.compile(rb"[^A-Za-z0-9+/=\s]|[^\s][ \t]+[^\s]")
 _UU = re.compile(rb"^begin [0-7]{3,4} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)*?)(?:`|[ ])?\r?\n?end[ \t]*$", re.M)
 _GARBAGE = 20  # lines that are no headers, skipped in front of further headers
 
@@ -156,16 +157,29 @@ def payload(entity: Entity) -> tuple[bytes, bool]:
 
 
 def base64(body: bytes) -> tuple[bytes, bool]:
-    """Decodes what can be decoded: foreign characters are skipped, texts put one behind the other are both read."""
+    """Decodes what can be decoded, and says whether that is all. Lines of text that a list server put behind it, and
+    stray characters, are stepped over; texts put one behind the other are both read."""
+    if not _FOREIGN.search(body):
+        return _decoded(body)
+    lines, whole = [], True
+    for line in body.split(b"\n"):
+        if _FOREIGN.search(line):
+            whole = False
+            line = line.split(b"=", 1)[0] + b"=" if b"=" in line else b"" if len(line.split()) > 1 else line
+        lines.append(line)
+    data, closed = _decoded(b"\n".join(lines))
+    return data, whole and closed
+
+
+def _decoded(body: bytes) -> tuple[bytes, bool]:
     out, whole = [], True
-    for run in re.split(rb"=+", body):
+    *padded, last = re.split(rb"=+", body)
+    for run in (*padded, last):
         clean = _NOT_BASE64.sub(b"", run)
-        if len(clean) % 4 == 1:
-            clean, whole = clean[:-1], False
+        whole = whole and len(clean) % 4 != 1 and (run is not last or len(clean) % 4 == 0)
+        clean = clean[:-1] if len(clean) % 4 == 1 else clean
         out.append(binascii.a2b_base64(clean + b"=" * (-len(clean) % 4)))
-    stripped = body.rstrip()
-    lost = bool(stripped) and not stripped.endswith(b"=") and len(_NOT_BASE64.sub(b"", stripped)) % 4 != 0
-    return b"".join(out), whole and not (lost and b"=" not in stripped)
+    return b"".join(out), whole
 
 
 def uuencoded(body: bytes) -> Iterator[tuple[str, bytes, int, int]]:
