@@ -9,7 +9,8 @@ import codecs
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from unabridged.models.chat import ChatTemplate, Special, Turn
 from unabridged.models.errors import ModelUnsupported
 from unabridged.models.tokenizer_files import TokenizerFiles, byte_alphabet, read_tokenizer_files
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+# UTF-8 lead bytes: first, last, their payload, and how many bits follow.
+_LEADS = ((0x00, 0x7F, 0x7F, 0), (0xC2, 0xDF, 0x1F, 6), (0xE0, 0xEF, 0x0F, 12), (0xF0, 0xF4, 0x07, 18))
 
 
 class Tokenizer:
@@ -58,20 +60,19 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of plain text."""
-        encoded = self._encoder.encode_batch_fast([_valid(text)], add_special_tokens=False)
+        encoded = self._encoder.encode_batch_fast([self._fitting(text)], add_special_tokens=False)
         return list(encoded[0].ids)
 
     def encode_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Ids of plain text, and for each the characters `text[start:end]` it stands for. Tokens that share a character
         (parts of its UTF-8 bytes) share its span."""
-        encoded = self._encoder.encode(_valid(text), add_special_tokens=False)
+        encoded = self._encoder.encode(self._fitting(text), add_special_tokens=False)
         return list(encoded.ids), list(encoded.offsets)
 
     def unencodable(self, text: str) -> str:
-        """The characters, each once, that this vocabulary cannot represent and that `encode` therefore leaves out.
-        Some vocabularies lack bytes that their training text lacked."""
-        missing = self._missing_bytes
-        return "".join(sorted(char for char in set(_valid(text)) if not missing.isdisjoint(char.encode())))
+        """The characters of `text`, each once, that this vocabulary cannot represent and that `encode` therefore reads
+        as U+FFFD. Some vocabularies lack bytes that their training text lacked."""
+        return "".join(sorted(set(self._unfit.findall(text))))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of these ids. Special tokens have no text; bytes that are not UTF-8 become U+FFFD."""
@@ -97,7 +98,7 @@ class Tokenizer:
         return self._chat(turns, True, marker)
 
     def _chat(self, turns: Sequence[Turn], generation_prompt: bool, marker: str | None) -> tuple[list[int], list[int]]:
-        valid = [(role, _valid(content)) for role, content in turns]
+        valid = [(role, self._fitting(content)) for role, content in turns]
         before: list[int] = []
         ids: list[int] = []
         for piece in self._template.pieces(valid, generation_prompt, marker):
@@ -129,16 +130,23 @@ class Tokenizer:
         table = [b""] * size
         for token, index in vocab.items():
             if index not in added:
-                table[index] = bytes(alphabet[char] for char in token)
+                table[index] = _token_bytes(token, alphabet)
         for index, content in added.items():
             table[index] = content
         return table
 
+    def _fitting(self, text: str) -> str:
+        """One character for one character, so that spans keep counting the caller's."""
+        return self._unfit.sub("\ufffd", text)
+
     @cached_property
-    def _missing_bytes(self) -> frozenset[int]:
-        """Bytes of valid UTF-8 that no token of the vocabulary stands for."""
+    def _unfit(self) -> re.Pattern[str]:
+        """Matches one character that cannot be encoded: lone surrogates have no UTF-8, others no token."""
         vocab = self._files.spec["model"]["vocab"]
-        return frozenset(byte for char, byte in byte_alphabet().items() if char not in vocab)
+        missing = [byte for char, byte in byte_alphabet().items() if char not in vocab]
+        spans = filter(None, map(_characters, missing))
+        ranges = "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in spans)
+        return re.compile(f"[\ud800-\udfff{ranges}]")
 
 
 class StreamDecoder:
@@ -157,6 +165,17 @@ class StreamDecoder:
         return self._decoder.decode(b"", final=True)
 
 
-def _valid(text: str) -> str:
-    """Lone surrogates have no UTF-8: each becomes U+FFFD, so that spans keep counting the caller's characters."""
-    return _SURROGATE.sub("\ufffd", text)
+def _token_bytes(token: str, alphabet: Mapping[str, int]) -> bytes:
+    try:
+        return bytes(alphabet[char] for char in token)
+    except KeyError as error:
+        raise ModelUnsupported(f"token {token!r} of the vocabulary is not byte-level") from error
+
+
+def _characters(lead: int) -> tuple[int, int] | None:
+    """First and last character whose UTF-8 begins with this byte; None for bytes that begin none."""
+    for low, high, mask, bits in _LEADS:
+        if low <= lead <= high:
+            first = (lead & mask) << bits
+            return first, min(first + (1 << bits) - 1, sys.maxunicode)
+    return None

@@ -16,7 +16,8 @@ TinyLlama = Callable[..., tuple[Path, LlamaForCausalLM]]
 
 SPECIALS = ("<|begin_of_text|>", "<|eot_id|>")
 TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{{ message['role'] + ': ' + message['content'] | trim + '<|eot_id|>' }}"
+    "{{ bos_token }}{% for message in messages %}"
+    "{{ message['role'] + ': ' + message['content'] | trim + '<|eot_id|>' }}"
     "{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
 )
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
-
 from tests.models.conftest import TinyLlama
 from tests.models.dense import DenseAttend
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
 from unabridged.models.container import read_header
 from unabridged.models.gguf import config_of, stream_gguf
 from unabridged.models.llama import Llama
@@ -106,6 +107,12 @@ def test_smollm2_agrees_with_transformers_on_the_weights_we_read(smollm2: Path) 
 
 @pytest.mark.slow
 def test_smollm2_agrees_with_transformers_own_reading_of_the_gguf(smollm2: Path) -> None:
-    reference = LlamaForCausalLM.from_pretrained(smollm2, gguf_file="model.gguf", dtype=torch.float32).eval()
+    found = load_gguf_checkpoint(str(smollm2 / "model.gguf"))["config"]
+    reference = LlamaForCausalLM(LlamaConfig(**found)).eval()
+    tensors = load_gguf_checkpoint(str(smollm2 / "model.gguf"), return_tensors=True, model_to_load=reference)["tensors"]
+    missing = reference.load_state_dict(
+        {name: torch.as_tensor(tensor) for name, tensor in tensors.items()}, strict=False
+    )
+    assert missing.missing_keys == ["lm_head.weight"]
     ids = torch.randint(0, 49152, (256,), generator=torch.Generator().manual_seed(2))
     torch.testing.assert_close(ours(load_model(smollm2), ids, 256), theirs(reference, ids), atol=1e-3, rtol=0)
