@@ -5,6 +5,7 @@ from math import prod
 from pathlib import Path
 from typing import Literal
 
+from unabridged.models.blocks import check_complete
 from unabridged.models.config import ModelConfig
 from unabridged.models.container import read_header
 from unabridged.models.errors import ModelDamaged
@@ -26,6 +27,7 @@ def facts_of(checkpoint: ModelFolder) -> Facts:
     Tokenizer.load(checkpoint.path if checkpoint.format == "safetensors" else checkpoint.weights[0])
     if checkpoint.format == "gguf":
         header = read_header(checkpoint.weights[0])
+        check_complete(header)
         tied = not any(tensor.name == "output.weight" for tensor in header.tensors)
         return Facts("gguf", ModelConfig.from_gguf(header.metadata, tied).window, header.parameters)
     config = ModelConfig.from_hf(read_json(checkpoint.path / "config.json"))

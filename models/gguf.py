@@ -14,9 +14,10 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 from torch import Tensor
 
+from unabridged.models.blocks import bytes_of, check_complete, kind_of
 from unabridged.models.config import ModelConfig
 from unabridged.models.container import GgufHeader, TensorInfo
-from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.errors import ModelUnsupported
 
 ROPE_FACTORS = "rope_freqs.weight"
 
@@ -74,20 +75,10 @@ def hf_name(name: str, file: str) -> str:
     raise ModelUnsupported(f"{file}: tensor {name} has no place in a Llama model")
 
 
-def check_complete(header: GgufHeader) -> None:
-    """Whether the file reaches to the end of its last tensor. Raises ModelDamaged when it does not."""
-    end = max((tensor.offset + _bytes(header, tensor) for tensor in header.tensors), default=0)
-    if end > header.size:
-        raise ModelDamaged(
-            f"{header.path.name}: {header.size} bytes where its tensors need {end}",
-            "it is truncated: download or copy it again",
-        )
-
-
 def read_tensor(header: GgufHeader, tensor: TensorInfo) -> Tensor:
     """One tensor, dequantised to float32, in the file's own row order."""
-    kind = _kind(header, tensor)
-    raw = np.asarray(np.memmap(header.path, np.uint8, "r", tensor.offset, (_bytes(header, tensor),)))
+    kind = kind_of(header, tensor)
+    raw = np.asarray(np.memmap(header.path, np.uint8, "r", tensor.offset, (bytes_of(header, tensor),)))
     if kind == GGMLQuantizationType.F32:
         return torch.from_numpy(raw.view(np.float32).copy()).view(tensor.shape)
     block, size = GGML_QUANT_SIZES[kind]
@@ -108,21 +99,6 @@ def _dequantised(
     except NotImplementedError as error:
         raise ModelUnsupported(f"{header.path.name}: tensor {tensor.name} has block format {kind.name}") from error
     return values.ravel()
-
-
-def _kind(header: GgufHeader, tensor: TensorInfo) -> GGMLQuantizationType:
-    try:
-        return GGMLQuantizationType(tensor.kind)
-    except ValueError as error:
-        raise ModelUnsupported(f"{header.path.name}: tensor {tensor.name} has block format {tensor.kind}") from error
-
-
-def _bytes(header: GgufHeader, tensor: TensorInfo) -> int:
-    kind = _kind(header, tensor)
-    block, size = GGML_QUANT_SIZES[kind]
-    if tensor.shape[-1] % block:
-        raise ModelDamaged(f"{header.path.name}: tensor {tensor.name} has rows of {tensor.shape[-1]}, not of {block}s")
-    return int(tensor.elements // block * size)
 
 
 def _unpermuted(name: str, weight: Tensor, config: ModelConfig) -> Tensor:
