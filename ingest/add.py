@@ -20,7 +20,7 @@ from unabridged.ingest import storing, writes
 from unabridged.ingest.ahead import Stream, read_ahead
 from unabridged.ingest.database import connect, explain, rollback, transaction
 from unabridged.ingest.document import Status
-from unabridged.ingest.errors import IngestError
+from unabridged.ingest.errors import IngestError, PathNotFound
 from unabridged.ingest.fetch import Fetcher, Step
 from unabridged.ingest.filing import Filing, Task, file_done
 from unabridged.ingest.library import DEFAULT, Library
@@ -113,7 +113,11 @@ class _Adding:
 
     def _roots(self) -> list[Path]:
         rows = self._connection.execute("SELECT path FROM roots WHERE collection_id = ?", (self._collection,))
-        return [Path(row["path"]) for row in rows]
+        roots = [Path(row["path"]) for row in rows]
+        for root in roots:
+            if not root.is_dir():
+                raise PathNotFound(f"the folder {root} is gone", _gone_hint(str(root)))
+        return roots
 
     def _count(self, places: Iterable[Found | Problem]) -> Iterator[Progress]:
         said = time.monotonic()
@@ -189,7 +193,7 @@ class _Adding:
         if empty and known:
             raise IngestError(
                 f"the folder {top} is empty now, but {len(known)} files of it were read",
-                f"if its disk is not mounted, mount it; if they are gone for good: unabridged rm {top}/",
+                _gone_hint(top),
             )
         for row in known:
             if row["path"] not in self._seen and writes.gone(row["path"]):
@@ -207,6 +211,10 @@ class _Adding:
             """,
             (prefix, prefix[:-1] + "0", self._collection),
         ).fetchall()
+
+
+def _gone_hint(top: str) -> str:
+    return f"if its disk is not mounted, mount it; if it is gone for good: unabridged rm {top}/"
 
 
 def _same(known: sqlite3.Row, found: Found) -> bool:

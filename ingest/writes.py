@@ -35,8 +35,9 @@ def ensure_collection(connection: sqlite3.Connection, name: str) -> int:
 
 
 def remember_root(connection: sqlite3.Connection, collection: int, path: str) -> None:
-    """Notes that a folder was added as a whole."""
+    """Notes that a folder was added as a whole; one that was moved away and holds nothing any more is forgotten."""
     connection.execute("INSERT OR IGNORE INTO roots VALUES (?, ?)", (collection, path))
+    forget_empty_roots(connection, kept=path)
 
 
 def attach(connection: sqlite3.Connection, seen: Seen, content: int, collection: int) -> Change:
@@ -72,7 +73,7 @@ def _moved(connection: sqlite3.Connection, content: int) -> int | None:
     # What could not be read has no identity to be recognised by.
     rows = connection.execute(
         "SELECT f.id, f.path FROM files f JOIN contents c ON c.id = f.content_id"
-        " WHERE c.id = ? AND c.sha256 IS NOT NULL AND c.size > 0",
+        " WHERE c.id = ? AND c.sha256 IS NOT NULL",
         (content,),
     )
     return next((row["id"] for row in rows if gone(row["path"])), None)
@@ -150,6 +151,19 @@ def _detach(connection: sqlite3.Connection, paths: Iterable[str], collection: in
             (row["id"],),
         )
     drop_unused(connection, contents)
+    forget_empty_roots(connection)
+
+
+def forget_empty_roots(connection: sqlite3.Connection, kept: str = "") -> None:
+    """Folders of which a collection holds no file any more are not looked at again; `kept` is, though it is empty."""
+    connection.execute(
+        """
+        DELETE FROM roots WHERE path != ? AND NOT EXISTS (
+            SELECT 1 FROM files f JOIN collection_files m ON m.file_id = f.id AND m.collection_id = roots.collection_id
+            WHERE f.path >= rtrim(roots.path, '/') || '/' AND f.path < rtrim(roots.path, '/') || '0')
+        """,
+        (kept,),
+    )
 
 
 def drop_unused(connection: sqlite3.Connection, contents: Iterable[int]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.database import connect
 from unabridged.ingest.errors import CollectionNotFound, IngestError, LibraryBusy, PathNotFound
 from unabridged.ingest.library import Library
 from unabridged.ingest.rows import FileDone, Progress
@@ -248,6 +250,54 @@ def test_no_paths_means_all_folders_of_the_collection(added: Adder, folder: Path
     added(folder)
     (folder / "new.txt").write_text("news")
     assert _changes(added())["new.txt"] == "new"
+
+
+def test_a_moved_folder_is_recognised_and_looked_at_in_its_new_place(
+    library: Library, added: Adder, reads: list[str], folder: Path
+) -> None:
+    added(folder)
+    reads.clear()
+    folder.rename(folder.with_name("closed"))
+    done = added(folder.with_name("closed"))
+    assert set(_changes(done).values()) == {"moved"}
+    assert reads == []
+    assert _changes(added()) == dict.fromkeys(done, "unchanged")
+
+
+def test_a_folder_that_was_taken_out_does_not_come_back(library: Library, added: Adder, folder: Path) -> None:
+    added(folder)
+    library.remove(["/case/"])
+    assert library.collections()[0].roots == ()
+    assert added() == {}
+
+
+def test_a_full_disk_is_said_and_loses_nothing(
+    library: Library, added: Adder, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added(folder / "contract.txt")
+    (folder / "long.txt").write_text("\n".join(f"line {number} of a long text" for number in range(40_000)))
+
+    def small_disk(path: Path) -> sqlite3.Connection:
+        connection = connect(path)
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+        return connection
+
+    monkeypatch.setattr("unabridged.ingest.add.connect", small_disk)
+    with pytest.raises(IngestError, match="is full"):
+        added(folder)
+    monkeypatch.undo()
+    assert library.verify() == []
+    assert library.search("contract")
+    assert added(folder)["long.txt"].status == "read"
+
+
+def test_a_folder_that_is_gone_is_named_when_all_are_looked_at(library: Library, added: Adder, folder: Path) -> None:
+    added(folder)
+    shutil.rmtree(folder)
+    with pytest.raises(PathNotFound, match=r"case.*unabridged rm"):
+        added()
+    assert library.search("contract")
 
 
 def test_a_missing_path_is_an_error_before_anything_is_read(library: Library, added: Adder, folder: Path) -> None:
