@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic
+from typing import BinaryIO
 
 from unabridged import __version__
 from unabridged.app import runtime
@@ -169,7 +170,7 @@ def _environment(settings: Settings, locations: Locations) -> dict[str, str]:
     return environ
 
 
-def _log(file: Path):  # type: ignore[no-untyped-def]
+def _log(file: Path) -> BinaryIO:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if file.exists() and file.stat().st_size > _LOG_BYTES:
         file.replace(file.with_suffix(".log.1"))

@@ -50,7 +50,7 @@ class Service:
         self._library: Library | None = None
         self._assistant: Assistant | None = None
         self._assembling = asyncio.Lock()
-        self._loading: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._was_ready = False
         self._problem: UnabridgedError | None = None
 
@@ -61,14 +61,15 @@ class Service:
         if self._library is not None:
             return
         self._library = await asyncio.to_thread(Library.open, self.locations.library)
-        self._loading = asyncio.create_task(self._load(), name="load the model")
+        self._tasks.append(asyncio.create_task(self._load(), name="load the model"))
 
     async def close(self) -> None:
         """End running requests, the engine and the library's connections."""
         self.stopping.set()
-        if self._loading is not None:
-            self._loading.cancel()
-            await asyncio.wait([self._loading])
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         if self._assistant is not None:
             await self._assistant.close()
             self._assistant = None
@@ -90,18 +91,20 @@ class Service:
         return Conversations(self.locations.conversations)
 
     async def assistant(self) -> "Assistant":
-        """The assistant, made at the first call that finds a model. Raises NoModel."""
+        """The assistant, made at the first call that finds a model; its engine starts then. Raises NoModel."""
         from unabridged.app.assembly import assemble
 
         async with self._assembling:
-            if self._assistant is None:
-                try:
-                    self._assistant = await asyncio.to_thread(assemble, self.settings, self.locations, self.library)
-                except ModelError as error:
-                    self._problem = NoModel(error.message, error.hint)
-                    raise self._problem from error
-                self._problem = None
-            return self._assistant
+            if self._assistant is not None:
+                return self._assistant
+            try:
+                assistant = await asyncio.to_thread(assemble, self.settings, self.locations, self.library)
+            except ModelError as error:
+                self._problem = NoModel(error.message, error.hint)
+                raise self._problem from error
+            self._assistant = assistant
+            self._tasks.append(asyncio.create_task(self._start(assistant), name="start the engine"))
+            return assistant
 
     async def limits(self) -> "Limits":
         """Tokens of a request and of the model's training; 0 where no model is installed."""
@@ -187,12 +190,19 @@ class Service:
     async def _load(self) -> None:
         """Load the model before it is asked for. A failure shows in `health` and is raised by the next question."""
         try:
-            await (await self.assistant()).start()
-        except UnabridgedError as error:
-            self._problem = error
+            await self.assistant()
+        except NoModel as error:
+            _log.info("no model: %s", error)
         except Exception as error:
             _log.exception("loading the model failed")
             self._problem = EngineUnavailable(f"loading the model failed: {type(error).__name__}: {error}")
+
+    async def _start(self, assistant: "Assistant") -> None:
+        try:
+            await assistant.start()
+            self._was_ready = True
+        except UnabridgedError as error:
+            _log.info("the engine did not start: %s", error)
 
 
 def _text(error: UnabridgedError | None) -> str:

@@ -1,0 +1,96 @@
+"""Adding as a stream: the thread that works ends with the stream, whatever ends it."""
+
+import asyncio
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from unabridged.app.adding import event_of, in_thread, options_of
+from unabridged.app.events import Stage
+from unabridged.app.settings import IngestSettings
+from unabridged.ingest.errors import LibraryBusy
+from unabridged.ingest.rows import Progress
+
+
+async def test_the_generator_runs_and_closes_in_one_other_thread() -> None:
+    threads: list[int] = []
+
+    def steps() -> Generator[int, None, None]:
+        try:
+            for number in range(3):
+                threads.append(threading.get_ident())
+                yield number
+        finally:
+            threads.append(threading.get_ident())
+
+    assert [number async for number in in_thread(steps)] == [0, 1, 2]
+    assert len(set(threads)) == 1
+    assert threads[0] != threading.get_ident()
+
+
+async def test_closing_the_stream_closes_the_generator_before_it_returns() -> None:
+    closed = threading.Event()
+    go = threading.Event()
+
+    def steps() -> Generator[int, None, None]:
+        try:
+            while True:
+                yield 1
+                go.wait(0.001)
+        finally:
+            closed.set()
+
+    stream = in_thread(steps)
+    assert await anext(stream) == 1
+    await stream.aclose()
+    assert closed.is_set()
+
+
+async def test_cancelling_the_reader_closes_the_generator() -> None:
+    closed = threading.Event()
+    going = asyncio.Event()
+
+    def steps() -> Generator[int, None, None]:
+        try:
+            while True:
+                yield 1
+                closed.wait(0.001)
+        finally:
+            closed.set()
+
+    async def read() -> None:
+        async for _ in in_thread(steps):
+            going.set()
+
+    reading = asyncio.create_task(read())
+    await going.wait()
+    reading.cancel()
+    await asyncio.wait([reading])
+    assert closed.is_set()
+
+
+async def test_what_the_generator_raises_comes_after_what_it_yielded() -> None:
+    def steps() -> Generator[int, None, None]:
+        yield 1
+        raise LibraryBusy("busy")
+
+    stream = in_thread(steps)
+    assert await anext(stream) == 1
+    with pytest.raises(LibraryBusy):
+        await anext(stream)
+
+
+def test_the_total_is_unknown_while_folders_are_walked() -> None:
+    walking = event_of(Progress(done=0, total=7, walked=False, current="/a/b", pages=0))
+    reading = event_of(Progress(done=3, total=7, walked=True, current="/a/big.pdf", pages=40))
+    assert isinstance(walking, Stage)
+    assert isinstance(reading, Stage)
+    assert (walking.total, reading.done, reading.total) == (0, 3, 7)
+    assert reading.text == "reading big.pdf, 40 pages so far"
+
+
+def test_limits_come_from_the_settings() -> None:
+    options = options_of(IngestSettings(workers=3, max_file_mib=7, memory_mib=512, seconds=9))
+    assert (options.jobs, options.limits.file_bytes, options.limits.memory_bytes) == (3, 7 << 20, 512 << 20)
+    assert options.limits.cpu_seconds == 9
