@@ -135,7 +135,7 @@ def _by_text(head: bytes, ext: str) -> Kind | None:
     if ext == "emlx" and (match := re.match(rb"\d+\s*\n", text)):
         text = text[match.end() :]
     stripped = text.lstrip(b"\r\n\t ")
-    if stripped.startswith(b"From ") and (ext == "mbox" or _begins_mailbox(stripped)):
+    if ext not in _MAIL_NAMES and stripped.startswith(b"From ") and (ext == "mbox" or _begins_mailbox(stripped)):
         return Kind.MAILBOX
     if ext in _MAIL_NAMES or looks_like_mail(stripped):
         return Kind.MESSAGE if ext not in _HTML_NAMES else Kind.HTML

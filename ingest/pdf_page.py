@@ -179,7 +179,9 @@ def _split(textpage: Any, text: str, hidden: set[int]) -> tuple[str, str]:
             continue
         item = raw.FPDFText_GetTextObject(textpage.raw, index)
         if item:
-            gone = ctypes.addressof(item.contents) in hidden or (box is not None and _off(raw, textpage, index, box))
+            gone = ctypes.addressof(item.contents) in hidden or (
+                box is not None and _off(raw, textpage, item, index, box)
+            )
             if (out is apart) != gone:
                 out = apart if gone else visible
                 if out and not out[-1].isspace():
@@ -193,11 +195,15 @@ def _page_box(page: Any) -> Box:
     return left, bottom, right, top
 
 
-def _off(raw: Any, textpage: Any, index: int, box: Box) -> bool:
+def _off(raw: Any, textpage: Any, item: Any, index: int, box: Box) -> bool:
+    """The character is off the page, and so is all of its object: a line that runs over the edge stays whole."""
     x, y = ctypes.c_double(), ctypes.c_double()
     if not raw.FPDFText_GetCharOrigin(textpage.raw, index, x, y):
         return False
-    return not (box[0] <= x.value <= box[2] and box[1] <= y.value <= box[3])
+    if box[0] <= x.value <= box[2] and box[1] <= y.value <= box[3]:
+        return False
+    left, bottom, right, top = _bounds(raw, item)
+    return left > box[2] or right < box[0] or bottom > box[3] or top < box[1]
 
 
 def _units(text: str) -> str:

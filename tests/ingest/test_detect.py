@@ -27,6 +27,7 @@ MAIL = b"From: a@b.c\r\nSubject: Hello\r\nDate: Tue, 3 Mar 2026 09:15:00 +0100\r
             b"From here on the road is closed.\nNote: all day.\n", "a.txt", Kind.TEXT, id="text that begins From"
         ),
         pytest.param(b"Title: a\nAuthor: b\n\ntext", "a.txt", Kind.TEXT, id="text with fields"),
+        pytest.param(b"From a@b.c Tue Mar  3 09:15:00 2026\n" + MAIL, "a.eml", Kind.MESSAGE, id="eml with From line"),
         pytest.param(b"# Heading\n", "a.md", Kind.MARKDOWN, id="markdown"),
         pytest.param(b"<p>one</p>", "a.md", Kind.MARKDOWN, id="markdown with tags"),
         pytest.param(b"BZh is a name\n", "a.txt", Kind.TEXT, id="letters of a magic number"),
