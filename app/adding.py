@@ -35,8 +35,9 @@ async def adding(steps: Steps, collection: str) -> AsyncGenerator[AddEvent, None
     async with aclosing(in_thread(steps)) as items:
         async for item in items:
             if isinstance(item, FileDone):
-                statuses[item.status] += 1
                 changes[item.change] += 1
+                if item.change != "removed":
+                    statuses[item.status] += 1
             yield event_of(item)
     yield Added(
         collection=collection,
