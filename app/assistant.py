@@ -179,7 +179,7 @@ class Assistant:
                         yield Stage(name="read", text=text, done=done + event.done, total=total, unit="tokens")
             done += sum(len(section) for section in batch)
 
-    # ------------------------------------------------------------------------------------------------- before the engine
+    # ------------------------------------------------------------------------------------------- before the engine
 
     async def _prepare(self, question: Question, ready: Ready) -> _Exchange:
         """Everything that can be refused before the engine is troubled."""
@@ -212,7 +212,7 @@ class Assistant:
         prompt = self._prompt.without_documents(spoken)
         if len(prompt) + question.sampling.max_tokens > ready.max_context:
             raise ContextTooLong(
-                f"the conversation has {len(prompt):,} tokens and its answer may take {question.sampling.max_tokens:,}; "
+                f"the conversation has {len(prompt):,} tokens, its answer up to {question.sampling.max_tokens:,}; "
                 f"the engine holds {ready.max_context:,}",
                 "begin a new conversation",
             )
@@ -254,7 +254,7 @@ class Assistant:
             attribution=not exchange.bare,
         )
 
-    # -------------------------------------------------------------------------------------------------- after the engine
+    # -------------------------------------------------------------------------------------------- after the engine
 
     async def _answer(
         self, exchange: _Exchange, said: "Said", ready: Ready, finished: Finished, first: float, seconds: float

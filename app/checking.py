@@ -116,7 +116,7 @@ def _sharing_words(
 def _sources(
     wanted: Iterable[PageKey], visible: dict[PageKey, list[tuple[int, int]]], layout: Layout, library: "Library"
 ) -> Iterator[Source]:
-    """The visible stretches of these pages. A page that was removed meanwhile is passed over: nothing can rest on it."""
+    """The visible stretches of these pages. Pages that were removed meanwhile are passed over."""
     from unabridged.ingest.tokens import visible as shown
 
     documents = {document.id: document for document in layout.documents}

@@ -1,0 +1,122 @@
+"""The command line: arguments in, exit codes out.
+
+    0 ok   1 the work failed   2 usage   3 the engine or server cannot be reached or started
+    4 partly done (files that could not be read are listed)   130 interrupted
+
+Data goes to standard output, narration to standard error. Only click is imported before a command is chosen, so that
+help is there at once. Commands live in app/commands; this module knows their names and who may fail how.
+"""
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unabridged import __version__
+from unabridged.models.errors import UnabridgedError
+
+FAILED, USAGE, NO_ENGINE, PARTLY, INTERRUPTED = 1, 2, 3, 4, 130
+
+# name: (module below unabridged.app.commands, one line)
+COMMANDS = {
+    "add": ("add", "Read files and folders into a collection."),
+    "ls": ("library", "List documents with their status."),
+    "show": ("library", "Print a document's pages as they were read."),
+    "search": ("library", "Find pages by their words."),
+    "rm": ("library", "Take documents out of a collection."),
+    "ask": ("ask", "Ask a question; the answer cites document and page."),
+    "chat": ("ask", "Open the terminal interface."),
+    "serve": ("serve", "Run the HTTP server (OpenAI-compatible)."),
+    "models": ("models", "Install, list, check and remove models."),
+    "config": ("config", "Show and change settings."),
+    "doctor": ("doctor", "Check this machine, the library, the models and the settings."),
+}
+# Codes of problems that the engine's or the server's absence causes.
+_NO_ENGINE_CODES = frozenset(
+    {"engine_unavailable", "engine_died", "no_model", "server_unreachable", "other_version", "other_model", "bad_reply"}
+)
+_EPILOG = """\b
+Examples:
+  unabridged models add smollm2-135m
+  unabridged add ~/case
+  unabridged ask "When does the lease end?"
+  unabridged chat ~/case
+"""
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"unabridged.app.commands.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", prog_name="unabridged")
+@click.option("--data-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep everything in this folder.")
+@click.pass_context
+def cli(ctx: click.Context, data_dir: Path | None) -> None:
+    """Ask a folder of private documents: all of their text in the model's context, on your own machine."""
+    from unabridged.app.commands.common import App
+
+    ctx.obj = App(data_dir)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code. Every failure is one line on standard error."""
+    try:
+        result = cli.main(arguments, prog_name="unabridged", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        return _usage(error)
+    except UnabridgedError as error:
+        return fail(error)
+    except (KeyboardInterrupt, click.Abort):
+        print("unabridged: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python's own flush at exit must not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def fail(error: UnabridgedError) -> int:
+    """Say what failed; returns the exit code of it."""
+    print(f"unabridged: error: {error}", file=sys.stderr)
+    return exit_code(error.code)
+
+
+def exit_code(code: str) -> int:
+    """The exit code of a failure by its stable word."""
+    return NO_ENGINE if code in _NO_ENGINE_CODES else FAILED
+
+
+def _usage(error: click.ClickException) -> int:
+    hint = ""
+    context: Any = getattr(error, "ctx", None)
+    if context is not None:
+        hint = f" (see `{context.command_path} --help`)"
+    print(f"unabridged: error: {error.format_message()}{hint}", file=sys.stderr)
+    return error.exit_code

@@ -1,0 +1,23 @@
+"""`unabridged serve`: the HTTP server in the foreground."""
+
+import click
+
+from unabridged.app.commands.common import App, examples, pass_app
+
+
+@click.command(epilog=examples("unabridged serve", "unabridged serve --port 0", "curl http://127.0.0.1:8642/health"))
+@click.option("--host", help="The address to listen on (setting server.host).")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one (setting server.port).")
+@click.option("--model", help="The installed model that answers (setting model.name).")
+@click.option("--engine", type=click.Choice(["torch", "llama-cpp"]), help="The engine (setting engine.backend).")
+@click.option("--expose", is_flag=True, help="Allow an address that other machines can reach; needs server.api_key.")
+@click.option("--child", is_flag=True, hidden=True)
+@pass_app
+def serve(
+    app: App, host: str | None, port: int | None, model: str | None, engine: str | None, expose: bool, child: bool
+) -> None:
+    """Run the HTTP server until Ctrl+C. OpenAI clients find it at http://127.0.0.1:8642/v1."""
+    from unabridged.app.server import run
+
+    settings = app.settings(server__host=host, server__port=port, model__name=model, engine__backend=engine)
+    run(settings, app.locations, child=child, exposed=expose)

@@ -1,0 +1,39 @@
+"""A receipt in words, for terminals. Imports the event types only."""
+
+from unabridged.app.events import LeftOut, Receipt
+
+_LISTED = 12
+_FINISHES = {"stop": "", "length": "; cut at the longest answer allowed", "cancelled": "; stopped"}
+
+
+def receipt_lines(receipt: Receipt) -> list[str]:
+    """The receipt for a terminal."""
+    out = [
+        f"{receipt.mode} ({receipt.why})",
+        f"read {count(receipt.documents, 'document')}, {count(receipt.pages, 'page')}, {receipt.tokens:,} tokens; "
+        f"context {receipt.context:,} tokens, {receipt.cached:,} of them not read again",
+        f"attended {receipt.attended:,} keys a token ({receipt.attention}, about {receipt.coverage:.0%} of attention)",
+        f"{receipt.model} on {receipt.engine}: first word after {receipt.seconds_to_first_token:.1f} s, "
+        f"{receipt.completion} tokens in {receipt.seconds:.1f} s" + _FINISHES[receipt.finish],
+    ]
+    out += [f"note: {note}" for note in receipt.notes]
+    return out + left_out(receipt.left_out)
+
+
+def left_out(entries: tuple[LeftOut, ...]) -> list[str]:
+    """What was left out, at most a dozen lines and a count."""
+    out = [f"left out: {one.document}, {_pages(one.pages)}: {one.reason}" for one in entries[:_LISTED]]
+    if len(entries) > _LISTED:
+        out.append(f"left out: {len(entries) - _LISTED} more (--json lists all of them)")
+    return out
+
+
+def _pages(pages: str) -> str:
+    if pages in ("all", "some"):
+        return f"{pages} pages"
+    return f"pages {pages}" if pages[:1].isdigit() else pages
+
+
+def count(number: int, noun: str) -> str:
+    """ "1 page", "2,000 pages"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
