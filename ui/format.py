@@ -168,7 +168,7 @@ def added(event: Added) -> str:
     changes = ", ".join(f"{number:,} {word}" for word, number in event.changes.items() if number)
     unread = ", ".join(f"{number:,} {status(word)[1]}" for word, number in event.statuses.items() if word != "read")
     line = f"{count(event.files, 'file')} in {duration(event.seconds)}"
-    return line + (f" · {changes}" if changes else "") + (f" · {unread}" if unread else " · no problems")
+    return line + (f" · {changes}" if changes else "") + (f" · {unread}" if unread else " · all files read")
 
 
 def problem_count(statuses: Iterable[str]) -> str:

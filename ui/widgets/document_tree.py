@@ -190,6 +190,8 @@ def _describe(node: Node, expanded: bool) -> tuple[str, list[str], bool]:
     inside = len(node.ids) - 1
     size = f"{inside:,} inside" if inside else f"{document.pages:,} p" if document.pages else ""
     both = " ".join(filter(None, (word, size)))
+    if inside and node.problems:
+        return glyph, [f"{size}, {words.count(node.problems, 'problem')}", words.count(node.problems, "problem")], True
     if words.is_problem(document.status):
         return glyph, [both, word, word.split()[-1]], True
     return glyph, [both, size, size.split()[0] if size else ""], False
