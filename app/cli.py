@@ -36,7 +36,16 @@ COMMANDS = {
 }
 # Codes of problems that the engine's or the server's absence causes.
 _NO_ENGINE_CODES = frozenset(
-    {"engine_unavailable", "engine_died", "no_model", "server_unreachable", "other_version", "other_model", "bad_reply"}
+    {
+        "engine_unavailable",
+        "engine_died",
+        "no_model",
+        "server_unreachable",
+        "server_busy",
+        "other_version",
+        "other_model",
+        "bad_reply",
+    }
 )
 _EPILOG = """\b
 Examples:

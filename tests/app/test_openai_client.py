@@ -242,7 +242,7 @@ def test_a_context_that_is_too_long_is_refused_with_the_numbers(server: Server, 
 
 def test_reading_is_announced_by_pings_and_by_progress_on_request(server: Server, tmp_path: Path) -> None:
     book = tmp_path / "book.txt"
-    book.write_text("".join(f"In chapter {n} the number of the day is {n * 7}.\n" for n in range(400)))
+    book.write_text("".join(f"In chapter {n} the number of the day is {n * 7}.\n" for n in range(120)))
     server.http.post("/v1/documents", json={"paths": [str(book)], "collection": "book"})
     body = {"model": "book", "messages": QUESTION, "max_tokens": 4, "stream": True, "return_progress": True}
     events: list[str] = []
