@@ -4,6 +4,7 @@ Paths are those of the library: "/abs/a.pdf", "/abs/box.mbox#3", "/abs/box.mbox#
 deepest folder that all documents share, and a chain of folders with nothing else in them is one node.
 """
 
+import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +51,20 @@ def matching(documents: Iterable[DocumentInfo], wanted: str) -> list[DocumentInf
 def _holds(document: DocumentInfo, words: Sequence[str]) -> bool:
     text = f"{document.path} {document.title} {document.status.replace('_', ' ')}".casefold()
     return all(word in text for word in words)
+
+
+def patterns(selected: Sequence[DocumentInfo]) -> tuple[str, ...]:
+    """Patterns of a question that match exactly these documents. What lies in a matched document comes with it."""
+    paths = {document.path for document in selected}
+    return tuple(_exactly(document.path) for document in selected if _owner(document.path, paths) is None)
+
+
+def _exactly(path: str) -> str:
+    """A glob that matches this path only: as a plain pattern "a.pdf" would match "a.pdf.old" too."""
+    if (escaped := glob.escape(path)) != path:
+        return escaped
+    at = next((at for at in reversed(range(len(path))) if path[at].isalnum()), -1)
+    return path if at < 0 else f"{path[:at]}[{path[at]}]{path[at + 1 :]}"
 
 
 def build(documents: Sequence[DocumentInfo]) -> Node:

@@ -4,7 +4,7 @@ import pytest
 
 from unabridged.app.client import DocumentInfo
 from unabridged.ui.testing import ScriptedServer
-from unabridged.ui.tree import Node, build, matching
+from unabridged.ui.tree import Node, build, matching, patterns
 
 
 def _shape(node: Node) -> object:
@@ -46,6 +46,14 @@ def test_problems_and_ids_are_counted_through_all_levels(files: list[DocumentInf
 )
 def test_the_filter_knows_paths_and_statuses(files: list[DocumentInfo], wanted: str, ids: list[int]) -> None:
     assert [document.id for document in matching(files, wanted)] == list(ids)
+
+
+def test_a_selection_is_asked_exactly(files: list[DocumentInfo]) -> None:
+    assert patterns([files[0], files[1], *files[3:7]]) == (
+        "/home/ann/case/contracts/lease [[]2024].pdf",
+        "/home/ann/case/contracts/annex.pd[f]",
+        "/home/ann/case/mail/inbox.mbo[x]",
+    )
 
 
 def test_ten_thousand_messages_build_at_once(files: list[DocumentInfo]) -> None:

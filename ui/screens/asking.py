@@ -20,6 +20,7 @@ from unabridged.ui.ports import Server
 from unabridged.ui.screens.choose import ConversationsScreen
 from unabridged.ui.screens.desk import Desk
 from unabridged.ui.screens.dialogs import PathDialog
+from unabridged.ui.tree import patterns
 from unabridged.ui.widgets.chat import Chat
 from unabridged.ui.widgets.documents import Documents
 from unabridged.ui.widgets.exchange import Exchange
@@ -101,7 +102,7 @@ class Asking(Desk):
         return Question(
             text=text,
             collection=self._collection,
-            documents=tuple(document.path for document in self.query_one(Documents).selected),
+            documents=patterns(self.query_one(Documents).selected),
             mode=self.mode,
             conversation=self._conversation,
         )

@@ -119,8 +119,18 @@ class DocumentTree(Tree[Node]):
         """Select what the cursor is on, or take it out of the selection."""
         if (node := self._current()) is None:
             return
-        self._mark(self.marked - node.ids if node.ids <= self.marked else self.marked | node.ids)
+        self._mark(self.marked - node.ids - self._holders() if node.ids <= self.marked else self.marked | node.ids)
         self.action_cursor_down()
+
+    def _holders(self) -> frozenset[int]:
+        """The documents around the cursor's. To ask one is to ask all in it: they go when a part of it goes."""
+        holders: set[int] = set()
+        above = self.cursor_node.parent if self.cursor_node else None
+        while above is not None:
+            if above.data is not None and above.data.document is not None:
+                holders.add(above.data.document.id)
+            above = above.parent
+        return frozenset(holders)
 
     def action_unmark(self) -> None:
         """Select nothing: all documents are asked."""
