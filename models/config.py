@@ -22,6 +22,18 @@ class Family:
 
 FAMILIES = (Family("llama", "LlamaForCausalLM", "llama"),)
 
+# Past these a file is damaged: nothing should be allocated by its word.
+_SIZES = {
+    "vocab_size": 1 << 24,
+    "hidden": 1 << 20,
+    "intermediate": 1 << 22,
+    "layers": 1 << 12,
+    "heads": 1 << 14,
+    "kv_heads": 1 << 14,
+    "head_dim": 1 << 14,
+    "window": 1 << 40,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class RopeScaling:
@@ -60,9 +72,8 @@ class ModelConfig:
     eos_ids: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        sizes = ("vocab_size", "hidden", "intermediate", "layers", "heads", "kv_heads", "head_dim", "window")
-        for name in sizes:
-            if getattr(self, name) < 1:
+        for name, most in _SIZES.items():
+            if not 1 <= getattr(self, name) <= most:
                 raise ModelDamaged(f"the model's configuration says {name} = {getattr(self, name)}")
         if self.heads % self.kv_heads:
             raise ModelDamaged(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads evenly")
@@ -116,7 +127,7 @@ class ModelConfig:
         _refuse_gguf(metadata, key, head_dim)
         return cls(
             architecture=family.name,
-            vocab_size=read.whole(key + "vocab_size", len(metadata.get("tokenizer.ggml.tokens", ()))),
+            vocab_size=read.whole(key + "vocab_size", _length(metadata.get("tokenizer.ggml.tokens"))),
             hidden=hidden,
             intermediate=read.whole(key + "feed_forward_length"),
             layers=read.whole(key + "block_count"),
@@ -206,7 +217,7 @@ def _refuse_gguf(metadata: Mapping[str, Any], key: str, head_dim: int) -> None:
         raise ModelUnsupported(
             f"rotary positions on {rotated} of {head_dim} dimensions", "this version rotates whole heads"
         )
-    if metadata.get("split.count", 1) > 1:
+    if _Reader("GGUF metadata", metadata).whole("split.count", 1) > 1:
         raise ModelUnsupported(f"a GGUF split into {metadata['split.count']} files", "merge it with llama-gguf-split")
 
 
@@ -256,6 +267,10 @@ def _ids(value: Any) -> tuple[int, ...]:
     if not all(isinstance(one, int) for one in values):
         raise ModelDamaged(f"token id {value!r} is not a whole number")
     return tuple(values)
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if isinstance(value, list) else None
 
 
 def _first(ids: tuple[int, ...]) -> int | None:

@@ -94,7 +94,9 @@ class _Cursor:
         tensor_count, field_count = self._scalar("Q"), self._scalar("Q")
         metadata = dict(self._field() for _ in range(field_count))
         raw = [self._tensor() for _ in range(tensor_count)]
-        alignment = int(metadata.get("general.alignment", 32))
+        alignment = metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise ModelDamaged(f"{self.path.name}: general.alignment is {alignment!r}")
         base = (self.at + alignment - 1) // alignment * alignment
         tensors = tuple(TensorInfo(name, shape, kind, base + offset) for name, shape, kind, offset in raw)
         return GgufHeader(self.path, metadata, tensors, len(self.data))

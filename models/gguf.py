@@ -95,7 +95,9 @@ def _dequantised(
 ) -> np.ndarray[Any, Any]:
     """`piece` is one row of whole blocks, `[1, bytes]`: rows of the tensor are many and short, which costs seconds."""
     try:
-        values: np.ndarray[Any, Any] = dequantize(piece, kind)
+        # Nonsense in a damaged file is found by the loader, which names the tensor.
+        with np.errstate(all="ignore"):
+            values: np.ndarray[Any, Any] = dequantize(piece, kind)
     except NotImplementedError as error:
         raise ModelUnsupported(f"{header.path.name}: tensor {tensor.name} has block format {kind.name}") from error
     return values.ravel()

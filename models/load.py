@@ -4,6 +4,7 @@ Query, key and value projections share one matrix, gate and up another; rows arr
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -35,15 +36,25 @@ def build(config: ModelConfig, stream: Iterable[tuple[str, Tensor]], dtype: torc
     return places.model()
 
 
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where a checkpoint tensor goes: rows of a matrix that it may share with others."""
+
+    place: str
+    start: int
+    shape: tuple[int, ...]
+    whole: tuple[int, ...]
+
+
 class _Places:
-    """The model's matrices, allocated once, and which checkpoint tensor fills which rows."""
+    """The model's matrices, allocated when their first rows arrive, and which checkpoint tensor fills which rows."""
 
     def __init__(self, config: ModelConfig, dtype: torch.dtype, name: str) -> None:
         self._config = config
         self._name = name
-        self._tensors: dict[str, Tensor] = {}
-        self._slots: dict[str, Tensor] = {}
         self._dtype = dtype
+        self._tensors: dict[str, Tensor] = {}
+        self._slots: dict[str, _Slot] = {}
         self._declare()
         self._open = set(self._slots)
 
@@ -53,10 +64,15 @@ class _Places:
             if key == "lm_head.weight" and self._config.tied:
                 return
             raise ModelUnsupported(f"{self._name}: weight {key} has no place in a Llama model")
-        if slot.shape != tensor.shape:
+        if slot.shape != tuple(tensor.shape):
             found, wanted = list(tensor.shape), list(slot.shape)
             raise ModelDamaged(f"{self._name}: {key} has shape {found}, its configuration says {wanted}")
-        slot.copy_(tensor)
+        # One sum instead of a mask of the same size: it is not finite as soon as one weight is not.
+        if not tensor.sum(dtype=torch.float32).isfinite():
+            raise ModelDamaged(f"{self._name}: {key} holds numbers that are not finite", "download or copy it again")
+        if slot.place not in self._tensors:
+            self._tensors[slot.place] = torch.empty(slot.whole, dtype=self._dtype)
+        self._tensors[slot.place][slot.start : slot.start + slot.shape[0]] = tensor
         self._open.discard(key)
 
     def check(self) -> None:
@@ -111,9 +127,11 @@ class _Places:
         self._vector(f"{index}.mlp_norm", key + "post_attention_layernorm.weight")
 
     def _matrix(self, place: str, rows: dict[str, int], columns: int) -> None:
-        whole = torch.empty(sum(rows.values()), columns, dtype=self._dtype)
-        self._tensors[place] = whole
-        self._slots.update(zip(rows, torch.split(whole, list(rows.values())), strict=True))
+        start = 0
+        for key, count in rows.items():
+            self._slots[key] = _Slot(place, start, (count, columns), (sum(rows.values()), columns))
+            start += count
 
     def _vector(self, place: str, key: str) -> None:
-        self._tensors[place] = self._slots[key] = torch.empty(self._config.hidden, dtype=self._dtype)
+        shape = (self._config.hidden,)
+        self._slots[key] = _Slot(place, 0, shape, shape)

@@ -11,10 +11,9 @@ from unabridged.models.rope import inv_freq
 class DenseAttend:
     """Keeps rotated keys and values of all layers and attends densely; positions count from 0 in call order."""
 
-    def __init__(self, config: ModelConfig, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         self._frequencies = inv_freq(config)
         self._layers = config.layers
-        self._dtype = dtype
         self._keys: list[Tensor] = [torch.empty(0)] * config.layers
         self._values: list[Tensor] = [torch.empty(0)] * config.layers
         self.length = 0
@@ -27,8 +26,8 @@ class DenseAttend:
         seen = torch.arange(len(keys)) <= torch.arange(self.length, self.length + len(q))[:, None]
         if layer == self._layers - 1:
             self.length += len(q)
-        heads = [tensor.transpose(0, 1)[None] for tensor in (rotated(q, angles), keys, values)]
-        return scaled_dot_product_attention(*heads, attn_mask=seen, enable_gqa=True)[0].transpose(0, 1)
+        query, key, value = (tensor.transpose(0, 1)[None] for tensor in (rotated(q, angles), keys, values))
+        return scaled_dot_product_attention(query, key, value, attn_mask=seen, enable_gqa=True)[0].transpose(0, 1)
 
     def _append(self, layer: int, keys: Tensor, values: Tensor) -> None:
         if self.length:

@@ -9,6 +9,7 @@ from tests.models.dense import DenseAttend
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
+from unabridged.models.config import ModelConfig
 from unabridged.models.container import read_header
 from unabridged.models.gguf import config_of, stream_gguf
 from unabridged.models.llama import Llama
@@ -36,7 +37,7 @@ SHAPES = {
 def ours(model: Llama, ids: torch.Tensor, chunk: int) -> torch.Tensor:
     """Logits of all rows, prefilled in chunks. `ids` `[T]`."""
     attend = DenseAttend(model.config)
-    return torch.cat([model.logits(model.forward(part, attend)) for part in ids.split(chunk)])
+    return torch.cat([model.logits(model.forward(part, attend)) for part in torch.split(ids, chunk)])
 
 
 def theirs(model: LlamaForCausalLM, ids: torch.Tensor) -> torch.Tensor:
@@ -82,37 +83,40 @@ def test_attention_that_raises_leaves_the_model_usable(tiny_llama: TinyLlama) ->
     assert torch.equal(ours(model, torch.arange(9), 9), before)
 
 
+def empty_reference(config: ModelConfig) -> LlamaForCausalLM:
+    """transformers' model of the default model's shape, weights still random."""
+    fields = LlamaConfig(
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden,
+        intermediate_size=config.intermediate,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        num_key_value_heads=config.kv_heads,
+        max_position_embeddings=config.window,
+        rms_norm_eps=config.norm_eps,
+        rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+        tie_word_embeddings=True,
+    )
+    return LlamaForCausalLM(fields).eval()
+
+
 def test_smollm2_agrees_with_transformers_on_the_weights_we_read(smollm2: Path) -> None:
     """The forward alone: transformers gets the weights that we dequantised (the slow test checks those too)."""
     header = read_header(smollm2 / "model.gguf")
     config = config_of(header)
-    reference = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=config.vocab_size,
-            hidden_size=config.hidden,
-            intermediate_size=config.intermediate,
-            num_hidden_layers=config.layers,
-            num_attention_heads=config.heads,
-            num_key_value_heads=config.kv_heads,
-            max_position_embeddings=config.window,
-            rms_norm_eps=config.norm_eps,
-            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
-            tie_word_embeddings=True,
-        )
-    ).eval()
+    reference = empty_reference(config)
     reference.load_state_dict(dict(stream_gguf(header, config)), strict=False)
     ids = torch.randint(0, config.vocab_size, (48,), generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(ours(load_model(smollm2), ids, 48), theirs(reference, ids), atol=1e-3, rtol=0)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_smollm2_agrees_with_transformers_own_reading_of_the_gguf(smollm2: Path) -> None:
-    found = load_gguf_checkpoint(str(smollm2 / "model.gguf"))["config"]
-    reference = LlamaForCausalLM(LlamaConfig(**found)).eval()
-    tensors = load_gguf_checkpoint(str(smollm2 / "model.gguf"), return_tensors=True, model_to_load=reference)["tensors"]
-    missing = reference.load_state_dict(
-        {name: torch.as_tensor(tensor) for name, tensor in tensors.items()}, strict=False
-    )
-    assert missing.missing_keys == ["lm_head.weight"]
+    model = load_model(smollm2)
+    reference = empty_reference(model.config)
+    read = load_gguf_checkpoint(str(smollm2 / "model.gguf"), return_tensors=True, model_to_load=reference)
+    state = {name: torch.as_tensor(tensor) for name, tensor in read["tensors"].items()}
+    assert reference.load_state_dict(state, strict=False).missing_keys == ["lm_head.weight"]
     ids = torch.randint(0, 49152, (256,), generator=torch.Generator().manual_seed(2))
-    torch.testing.assert_close(ours(load_model(smollm2), ids, 256), theirs(reference, ids), atol=1e-3, rtol=0)
+    torch.testing.assert_close(ours(model, ids, 256), theirs(reference, ids), atol=1e-3, rtol=0)
