@@ -133,12 +133,16 @@ class Assistant:
         finished: Finished | None = None
         first = 0.0
         pace = _Pace(exchange.layout)
-        async with aclosing(self.supervisor.submit(self._request(exchange))) as events:
+        request = self._request(exchange)
+        async with aclosing(self.supervisor.submit(request)) as events:
             async for event in events:
                 if isinstance(event, Token):
                     first = first or time.monotonic() - began
-                    if text := said.add(event):
+                    text = "" if said.repeats else said.add(event)
+                    if text:
                         yield Delta(text=text)
+                    if said.repeats:
+                        self.supervisor.cancel(request.id)
                 elif isinstance(event, Finished):
                     finished = event
                 elif stage := pace.stage(event):
@@ -264,6 +268,10 @@ class Assistant:
             check, said, question.text, exchange.layout, self.library, question.collection, bare=exchange.bare
         )
         notes = (*exchange.notes, *finished.notes)
+        if said.repeats:
+            # We ended it, not the reader: nothing of worth was cut.
+            finished = msgspec.structs.replace(finished, reason="stop")
+            notes = (*notes, "the answer ends where the model began to repeat itself")
         answer = Answer(
             answer=cited.answer,
             text=said.text,

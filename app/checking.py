@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from unabridged.app.citations import Cited, cite, unmarked
 from unabridged.app.context import Layout, display_name
 from unabridged.app.quotes import quotations
+from unabridged.app.sentences import answer_sentences
 from unabridged.app.sources import Look, Source
 from unabridged.ingest.errors import DocumentNotFound
 
@@ -25,6 +26,9 @@ _MOST_LOOKED = 24
 _PER_SENTENCE = 4
 _SENTENCES = 24
 
+_SENTENCE_ENDS = ".!?\n。！？"
+_REPEATED_WORDS = 3
+
 PageKey = tuple[int, int]
 
 
@@ -34,12 +38,18 @@ class Said:
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
+        self._repeated_at: int | None = None
         self.attended: list[tuple[int, int, tuple[tuple[int, float], ...]]] = []
 
     @property
     def text(self) -> str:
-        """All that was said, without the space around it."""
-        return "".join(self._parts).rstrip()
+        """All that was said, without the space around it and without the sentence that was said again."""
+        return "".join(self._parts)[: self._repeated_at].rstrip()
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the last sentence was said before, word for word: small models go on like that until they are cut."""
+        return self._repeated_at is not None
 
     def add(self, token: "Token") -> str:
         """Take a token in; returns what is new for people to see."""
@@ -48,7 +58,20 @@ class Said:
             self._parts.append(text)
             self.attended.append((self._length, self._length + len(text), token.attended))
             self._length += len(text)
+            if any(char in _SENTENCE_ENDS for char in text):
+                self._look_for_repetition()
         return text
+
+    def _look_for_repetition(self) -> None:
+        text = "".join(self._parts)
+        spans = [
+            span for span in answer_sentences(text) if text[span[1] - 1] in _SENTENCE_ENDS or "\n" in text[span[1] :]
+        ]
+        if len(spans) < 2 or self._repeated_at is not None:
+            return
+        *earlier, last = ([*text[start:end].split()] for start, end in spans)
+        if len(last) >= _REPEATED_WORDS and last in earlier:
+            self._repeated_at = spans[-1][0]
 
 
 def check(
@@ -101,8 +124,6 @@ def _wanted(
 def _sharing_words(
     text: str, visible: dict[PageKey, list[tuple[int, int]]], library: "Library", collection: str
 ) -> set[PageKey]:
-    from unabridged.app.sentences import answer_sentences
-
     queries = [text[start:end] for start, end in answer_sentences(text)[:_SENTENCES]]
     queries += [f'"{quotation.text}"' for quotation in quotations(text)[:_SENTENCES]]
     documents = tuple(dict.fromkeys(document for document, _ in visible))

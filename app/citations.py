@@ -14,6 +14,7 @@ from unabridged.app.quotes import Finder, quotations, stands_in
 from unabridged.app.sentences import answer_sentences
 from unabridged.app.sources import Look, Source
 from unabridged.app.support import Evidence, Passage
+from unabridged.app.words import terms
 
 UNSUPPORTED = "[unsupported]"
 NOT_FOUND = "[not found in the documents]"
@@ -31,6 +32,8 @@ _NO_CLAIM = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
+# These claim something though no word of theirs can be found in a document.
+_VERDICT = re.compile(r"^\W*(?:yes|no|true|false|correct|incorrect|ja|nein|oui|non)\b", re.IGNORECASE)
 _COURTESY = re.compile(
     r"^\W*(?:hello|hi|hey|thanks?(?:\s+you)?|thank\s+you|you['’]?re\s+welcome|sure|certainly|of\s+course|goodbye|please\s+let"
     r"|let\s+me\s+know|(?:i\s+)?hope\s+this|feel\s+free|here\s+(?:is|are)\b.*:$|how\s+can\s+i|what\s+(?:else|can))",
@@ -142,6 +145,8 @@ def _support(text: str, start: int, end: int, evidence: Evidence, numbers: _Numb
 
 def _claims_nothing(sentence: str) -> bool:
     if not any(char.isalnum() for char in sentence) or sentence.rstrip().endswith("?"):
+        return True
+    if terms(sentence).empty and not _VERDICT.match(sentence):
         return True
     return bool(_NO_CLAIM.search(sentence) or _COURTESY.match(sentence))
 

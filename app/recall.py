@@ -31,21 +31,21 @@ _WORDS = 500
 _ANSWER_TOKENS = 24
 _MODES: tuple[Literal["whole", "focused"], ...] = ("whole", "focused")
 _FIRST = """
-    Mira Tomas Ines Oskar Lena Paulo Greta Anton Vera Hugo Selma Bruno Alma Felix Nora Emil Rosa Karl Ida Viktor Clara Leon
-    Edda Marek Tilda Simon Petra Jonas Wanda Aron Hilde Ruben"""
+    Mira Tomas Ines Oskar Lena Paulo Greta Anton Vera Hugo Selma Bruno Alma Felix Nora Emil Rosa Karl Ida Viktor
+    Clara Leon Edda Marek Tilda Simon Petra Jonas Wanda Aron Hilde Ruben"""
 _LAST = """
-    Castel Reiher Valdo Lindt Moreau Falk Brandt Keller Sorin Dahl Winter Acker Rossi Novak Berg Stahl Weber Lund Prager
-    Hahn Kramer Vogel Ekman Nagy Thorne Abel Quist Fabre Olsen Merk Janik Sand"""
+    Castel Reiher Valdo Lindt Moreau Falk Brandt Keller Sorin Dahl Winter Acker Rossi Novak Berg Stahl Weber Lund
+    Prager Hahn Kramer Vogel Ekman Nagy Thorne Abel Quist Fabre Olsen Merk Janik Sand"""
 _FILLER = """
-    The morning was quiet and the road to the village lay empty between the fields. A thin mist hung over the river and the
-    mill turned slowly. In the square two women were setting out baskets of apples and bread. The baker swept the step in
-    front of his shop and greeted everyone who passed. Behind the church a cart with timber waited for its driver. Children
-    ran along the wall and threw stones into the water. Towards noon the clouds thinned and the roofs began to dry. The
-    clerk of the council read the notices aloud and pinned them to the board. Nobody hurried, for the market would last
-    until evening. Later a breeze rose from the west and brought the smell of cut hay. The ferry crossed twice without
-    passengers. An old man mended a net on the quay and spoke of winters long ago. When the bell rang, the doors of the
-    school opened and the street filled with voices. The inn had lit its fire early. By nightfall the lamps were burning
-    along the bridge and the last carts had gone home."""
+    The morning was quiet and the road to the village lay empty between the fields. A thin mist hung over the river
+    and the mill turned slowly. In the square two women were setting out baskets of apples and bread. The baker
+    swept the step in front of his shop and greeted everyone who passed. Behind the church a cart with timber waited
+    for its driver. Children ran along the wall and threw stones into the water. Towards noon the clouds thinned and
+    the roofs began to dry. The clerk of the council read the notices aloud and pinned them to the board. Nobody
+    hurried, for the market would last until evening. Later a breeze rose from the west and brought the smell of cut
+    hay. The ferry crossed twice without passengers. An old man mended a net on the quay and spoke of winters long
+    ago. When the bell rang, the doors of the school opened and the street filled with voices. The inn had lit its
+    fire early. By nightfall the lamps were burning along the bridge and the last carts had gone home."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ async def measure(settings: "Settings", locations: "Locations", count: int, tell
             await asyncio.to_thread(_read, library, Path(folder) / "texts", documents(wanted), assistant)
             tokens = sum(row.tokens or 0 for row in library.documents())
             try:
-                found = {mode: await _found(assistant, wanted, mode, tell) for mode in _MODES}
+                found: dict[str, int] = {mode: await _found(assistant, wanted, mode, tell) for mode in _MODES}
             finally:
                 await assistant.close()
     return Recall(model=settings.model.name, facts=count, tokens=tokens, found=found)

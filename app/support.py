@@ -81,6 +81,8 @@ class _Claim:
     novel: frozenset[str]
     names: frozenset[str]
     numbers: frozenset[str]
+    restates: bool
+    """Whether it says something of its own, if only the question's words: "Yes." does not."""
     weights: dict[str, float]
 
     def weight(self, words: Iterable[str]) -> float:
@@ -131,7 +133,9 @@ class Evidence:
             words |= self._question.words
             names |= self._question_names - self._common
         numbers = said.numbers | (said.spelled - _NO_FREE_NUMBER)
-        return _Claim(words, novel, names, numbers, {word: self._weight(word, said) for word in words | novel})
+        return _Claim(
+            words, novel, names, numbers, bool(said.words), {word: self._weight(word, said) for word in words | novel}
+        )
 
     def _weight(self, word: str, said: Terms) -> float:
         """Rare words tell more. A word that stands nowhere in view tells as much as a middling one: it may be the
@@ -155,7 +159,11 @@ class Evidence:
 
     def _verifies(self, claim: _Claim, passage: Passage, covered: float) -> bool:
         here = passage.terms
-        if covered < _COVERED or not claim.numbers <= here.numbers | here.spelled:
+        if (
+            not (claim.novel or claim.numbers or claim.restates)
+            or covered < _COVERED
+            or not claim.numbers <= here.numbers | here.spelled
+        ):
             return False
         if not self._names_agree(claim, passage) or not self._numbers_belong(claim, passage):
             return False

@@ -147,7 +147,7 @@ def _json(model: "InstalledModel") -> dict[str, Any]:
 
 
 @contextmanager
-def _progress(app: App) -> Iterator[Callable[[str, int, int], None] | None]:
+def _progress(app: App) -> Iterator[Callable[[int], None] | None]:
     """A bar for long copies, where standard error is a terminal."""
     if not app.console.is_terminal:
         yield None
@@ -156,9 +156,5 @@ def _progress(app: App) -> Iterator[Callable[[str, int, int], None] | None]:
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     with Progress(*columns, console=app.console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(name: str, done: int, total: int) -> None:
-            bar.update(task, description=name, completed=done, total=total or None)
-
-        yield show
+        task = bar.add_task("reading", total=None)
+        yield lambda count: bar.advance(task, count)
