@@ -3,7 +3,7 @@
 Posts `DocumentOpened`, `DocumentRemoved`, `Marked` and `ProblemsToggled`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -103,8 +103,9 @@ class DocumentTree(Tree[Node]):
     def _label(self, node: Node, expanded: bool, room: int) -> Text:
         glyph, details, bad = _describe(node, expanded)
         mark = " " if self.marked.isdisjoint(node.ids) else "■" if node.ids <= self.marked else "◪"
-        tail = next((f" {detail}" for detail in details if detail and len(detail) + 5 + _NAME <= room), "")
-        name = words.shorten(words.clean(node.name), room - 4 - len(tail))
+        name = words.clean(node.name)
+        tail = _fitting(details, room - 5, len(name))
+        name = words.shorten(name, room - 4 - len(tail))
         text = Text(f"{mark} {glyph} {name}", no_wrap=True)
         text.append(" " * (room - text.cell_len - len(tail)))
         text.append(tail, "bold" if bad else "dim")
@@ -189,6 +190,13 @@ def _walk(node: TreeNode[Node]) -> Iterable[TreeNode[Node]]:
     yield node
     for child in node.children:
         yield from _walk(child)
+
+
+def _fitting(details: Sequence[str], room: int, name: int) -> str:
+    """The longest of the details beside which the whole name fits, else the shortest that leaves enough of it."""
+    fits = [detail for detail in details if detail and len(detail) + name <= room]
+    last = [detail for detail in details if detail and len(detail) + _NAME <= room][-1:]
+    return "".join(f" {detail}" for detail in (fits[:1] or last))
 
 
 def _describe(node: Node, expanded: bool) -> tuple[str, list[str], bool]:
