@@ -225,7 +225,7 @@ def _is_hidden(node: Any) -> bool:
 
 def _enter(node: Any, out: _Lines, quotes: bool) -> bool:
     """Writes what stands before the children; False when they are not read."""
-    tag = node.tag
+    tag = node.tag or ""  # an element whose name is no text
     if tag == "-text":
         out.put(node.text_content or "")
         return False
@@ -250,7 +250,7 @@ def _enter(node: Any, out: _Lines, quotes: bool) -> bool:
 
 
 def _leave(node: Any, out: _Lines, quotes: bool) -> None:
-    tag = node.tag
+    tag = node.tag or ""
     if tag in _SPACED:
         out.gap()
     elif tag in _BLOCKS:

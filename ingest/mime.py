@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 from unabridged.ingest.headers import decode_header, text_of
 
 _HEADER_LINE = re.compile(rb"([!-9;-~]{1,200})[ \t]*:[ \t]*([^\r\n]*(?:\r?\n[ \t]+[^\r\n]*)*)(?:\r?\n|\Z)")
-_LINE = re.compile(rb"([^\r\n]*)(?:\r?\n|\Z)")
+_LINE = re.compile(rb"([^\n]*)(?:\n|\Z)")
 _UNFOLD = re.compile(rb"\r?\n[ \t]+")
 _PARAMETER = re.compile(rb";[ \t\r\n]*([^\s=;\"]{1,100})[ \t\r\n]*=[ \t\r\n]*(?:\"((?:[^\"\\]|\\.)*)\"?|([^;]*))")
 _CONTINUED = re.compile(r"([^*]+)\*(\d+)?(\*)?$")
