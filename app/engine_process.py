@@ -135,9 +135,10 @@ class EngineProcess:
             return f"stopped, because {self._stopped}"
         return describe_exit(self._process.returncode)
 
-    def last_lines(self) -> str:
-        """The end of the log, for people."""
-        return tail(self._log, QUOTED_LINES)
+    def log_quoted(self) -> str:
+        """The end of the log as a sentence for people; empty when it has nothing to say."""
+        lines = tail(self._log, QUOTED_LINES)
+        return f"its log {self._log} ends:\n{lines}" if lines else ""
 
     def trim_log(self) -> None:
         """Keep the log within bounds; the process appends, so it may be emptied under its feet."""
@@ -150,10 +151,7 @@ class EngineProcess:
     def _not_ready(self, first: Event | None) -> EngineUnavailable:
         if isinstance(first, Failed):
             return EngineUnavailable(first.message, first.hint)
-        lines = self.last_lines()
-        return EngineUnavailable(
-            f"the engine did not start: {self.why()}", f"its log {self._log} ends: {lines}" if lines else ""
-        )
+        return EngineUnavailable(f"the engine did not start: {self.why()}", self.log_quoted())
 
 
 def describe_exit(status: int | None) -> str:
@@ -168,14 +166,14 @@ def describe_exit(status: int | None) -> str:
 
 
 def tail(log: Path, lines: int) -> str:
-    """The last lines of a log that may be long, missing or not UTF-8."""
+    """The last lines of a log that may be long, missing or not UTF-8, without those that report that all is well."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 8192))
             text = file.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
-    return "\n".join(text.strip().splitlines()[-lines:])
+    return "\n".join([line for line in text.splitlines() if line.strip() and " INFO " not in line][-lines:])
 
 
 async def _spawn(command: WorkerCommand, theirs: socket.socket, queue_limit: int) -> Process:

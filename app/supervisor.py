@@ -144,7 +144,7 @@ class Supervisor:
         lost, self._streams = self._streams, {}
         await process.end()
         error = _died(process)
-        self.problem = EngineUnavailable(error.message, f"its log ends: {process.last_lines()}")
+        self.problem = EngineUnavailable(error.message, process.log_quoted())
         _fail(lost, error)
         if self.state == "failed" and self._failures < len(BACKOFF):
             self._begin_start()
@@ -185,10 +185,8 @@ def _fail(streams: dict[str, Stream], error: EngineError) -> None:
 
 
 def _died(process: EngineProcess) -> EngineDied:
-    again = "ask again: the engine is being restarted, and what it has read is stored"
-    lines = process.last_lines()
-    hint = f"{again}. Its log ends: {lines}" if lines else again
-    return EngineDied(f"the engine process died: {process.why()}", hint)
+    hint = "ask again: the engine is being restarted. " + process.log_quoted()
+    return EngineDied(f"the engine process died: {process.why()}", hint.strip())
 
 
 def _closed() -> EngineUnavailable:

@@ -2,7 +2,7 @@
 
 A frame is a 4-byte little-endian length and as many bytes of msgpack (`engine.events` encodes and decodes them). The
 socket is one end of an inherited pair, so there is nothing on the file system and an end of stream means that the peer
-is gone (docs/decisions/0003-wire.md). Knows no message types; the worker's side blocks, the server's side is asyncio.
+is gone (docs/decisions/0004-wire.md). Knows no message types; the worker's side blocks, the server's side is asyncio.
 """
 
 import asyncio
