@@ -190,7 +190,7 @@ class _Adding:
         """Remembers the folder, and takes out of the collection the files of it that are gone from the disk."""
         writes.remember_root(self._connection, self._collection, top)
         known = self._files_below(top)
-        if empty and known:
+        if empty and known and all(writes.gone(row["path"]) for row in known):
             raise IngestError(
                 f"the folder {top} is empty now, but {len(known)} files of it were read",
                 _gone_hint(top),

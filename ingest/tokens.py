@@ -121,11 +121,16 @@ def store_page(connection: sqlite3.Connection, document_id: int, tokenizer: int,
 
 
 def store_count(connection: sqlite3.Connection, document_id: int, tokenizer: int) -> None:
-    """Says that all pages of the document have their tokens, and how many."""
+    """Says how many tokens the document has, and with it that they are all there; nothing while a page lacks them."""
     connection.execute(
-        "INSERT OR REPLACE INTO token_counts (document_id, tokenizer_id, count)"
-        " SELECT d.id, ?1, COALESCE((SELECT SUM(t.count) FROM tokens t JOIN pages p ON p.id = t.page_id"
-        " WHERE p.document_id = d.id AND t.tokenizer_id = ?1), 0) FROM documents d WHERE d.id = ?2",
+        """
+        INSERT OR REPLACE INTO token_counts (document_id, tokenizer_id, count)
+        SELECT d.id, ?1, COALESCE(SUM(t.count), 0)
+        FROM documents d
+        LEFT JOIN pages p ON p.document_id = d.id
+        LEFT JOIN tokens t ON t.page_id = p.id AND t.tokenizer_id = ?1
+        WHERE d.id = ?2 GROUP BY d.id HAVING COUNT(p.id) = COUNT(t.page_id)
+        """,
         (tokenizer, document_id),
     )
 

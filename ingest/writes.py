@@ -14,6 +14,7 @@ from unabridged.ingest.database import transaction
 from unabridged.ingest.document import Part
 from unabridged.ingest.errors import DocumentNotFound
 from unabridged.ingest.index_text import INDEX_VERSION, index_text
+from unabridged.ingest.paths import Patterns
 from unabridged.ingest.reads import page_row
 from unabridged.ingest.rows import Change
 
@@ -93,7 +94,8 @@ def gone(path: str) -> bool:
 def remove(connection: sqlite3.Connection, patterns: Sequence[str], collection: str) -> list[str]:
     """See `Library.remove`."""
     found = reads.documents(connection, collection, patterns)
-    paths = [path for row in found if row.parent_id is None for path in (row.path, *row.also)]
+    wanted = Patterns(patterns)
+    paths = [path for row in found if row.parent_id is None for path in (row.path, *row.also) if wanted.match(path)]
     if not paths:
         raise DocumentNotFound(
             f"no file of collection {collection!r} matches {' '.join(patterns)!r}",

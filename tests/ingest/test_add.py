@@ -246,6 +246,20 @@ def test_an_empty_folder_that_had_files_is_taken_for_an_unmounted_disk(
     assert library.search("contract")
 
 
+def test_patterns_that_leave_everything_out_take_nothing_out(library: Library, added: Adder, folder: Path) -> None:
+    added(folder)
+    assert added(folder, include=("*.pdf",)) == {}
+    assert library.counts().files == 6
+
+
+def test_one_of_two_places_can_be_taken_out(library: Library, added: Adder, folder: Path) -> None:
+    shutil.copy(folder / "contract.txt", folder / "copy.txt")
+    added(folder)
+    assert library.remove(["copy.txt"]) == [str(folder / "copy.txt")]
+    (row,) = library.documents(patterns=["contract.txt"])
+    assert row.also == ()
+
+
 def test_no_paths_means_all_folders_of_the_collection(added: Adder, folder: Path) -> None:
     added(folder)
     (folder / "new.txt").write_text("news")

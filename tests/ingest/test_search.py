@@ -135,13 +135,13 @@ def test_a_search_stays_in_its_collection_and_documents(library: Library) -> Non
 
 
 def test_the_page_that_answers_is_ranked_first_among_look_alikes(library: Library) -> None:
-    """40 people, 4 facts a page in 10 documents; names share their parts."""
-    firsts = ("Alice", "Bruno", "Clara", "David", "Elena")
-    lasts = ("Abbott", "Becker", "Castle", "Dunn", "Evans", "Frost", "Gray", "Hill")
+    """24 people, 4 facts a page in 6 documents; names share their parts."""
+    firsts = ("Alice", "Bruno", "Clara", "David")
+    lasts = ("Abbott", "Becker", "Castle", "Dunn", "Evans", "Frost")
     people = [f"{first} {last}" for last in lasts for first in firsts]
     filler = "The weather was fine and the key people of the town met for a pass of time. " * 8
     facts = [f"The pass key for {name} is {71_000 + 37 * n}." for n, name in enumerate(people)]
-    for n in range(10):
+    for n in range(6):
         _store(library, f"{n}.txt", [filler.join(("", *facts[4 * n : 4 * n + 4], ""))])
     for n, name in enumerate(people):
         document, page, _ = library.rank(f"What is the pass key for {name}?")[0]

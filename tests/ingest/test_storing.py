@@ -17,7 +17,9 @@ from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
 from unabridged.ingest.library import Library
 from unabridged.ingest.rows import FileDone
 from unabridged.ingest.storing import ContentWriter, drop_unfinished
+from unabridged.ingest.tokens import tokens
 from unabridged.ingest.writes import Seen, attach
+from unabridged.models.tokenizer import Tokenizer
 
 _ADD = """
 import sys
@@ -65,9 +67,11 @@ def _interrupted(library: Library, items: Iterator[Item], after: int) -> None:
     connection.execute("ROLLBACK")
 
 
-def _stored(library: Library, items: Iterator[Item]) -> list[tuple[str, str, list[str]]]:
+def _stored(
+    library: Library, items: Iterator[Item], tokenizer: Tokenizer | None = None
+) -> list[tuple[str, str, list[str]]]:
     with transaction(library.connection) as connection:
-        writer = ContentWriter(connection, "hash", 1, batch_characters=1)
+        writer = ContentWriter(connection, "hash", 1, tokenizer, batch_characters=1)
         for item in items:
             writer.put(item)
         writer.finish()
@@ -89,6 +93,15 @@ def test_a_stream_that_was_stopped_anywhere_ends_as_one_that_was_not(
         assert library.search("message page") == []
         assert _stored(library, make(6 if make is _mailbox else 15)) == whole
         assert library.verify() == []
+
+
+def test_tokens_are_whole_when_only_the_second_attempt_counts_them(library: Library, smollm2: Path) -> None:
+    tokenizer = Tokenizer.load(smollm2)
+    _interrupted(library, _book(6), 4)
+    _stored(library, _book(6), tokenizer)
+    (row,) = library.documents()
+    assert row.tokens is None
+    assert [page.number for page in tokens(library, row.id, tokenizer).pages] == [1, 2, 3, 4, 5, 6]
 
 
 def test_what_another_version_left_half_read_is_dropped(library: Library) -> None:
