@@ -109,7 +109,7 @@ class DocumentTree(Tree[Node]):
         text = Text(f"{mark} {glyph} {name}", no_wrap=True)
         text.append(" " * (room - text.cell_len - len(tail)))
         text.append(tail, "bold" if bad else "dim")
-        if bad and (color := self.app.theme_variables.get("warning")):
+        if bad and (color := self.app.theme_variables.get("text-warning")):
             text.stylize(color)
         return text
 
@@ -211,5 +211,5 @@ def _describe(node: Node, expanded: bool) -> tuple[str, list[str], bool]:
     if inside and node.problems:
         return glyph, [f"{size}, {words.count(node.problems, 'problem')}", words.count(node.problems, "problem")], True
     if words.is_problem(document.status):
-        return glyph, [both, word, word.split()[-1]], True
-    return glyph, [both, size, size.split()[0] if size else ""], False
+        return glyph, [both, word, word.removeprefix("needs ")], True
+    return glyph, [both, size], False
