@@ -37,7 +37,7 @@ class _Seen:
     """What a walk over the page's objects found. Boxes of what lies in a form are those of the form."""
 
     images: list[Box]
-    fills: list[Box]  # of paths and shadings that are not white
+    shapes: list[tuple[Any, Box | None]]  # paths and shadings, looked at only where white text may lie on them
     suspects: dict[int, tuple[str, Box]]  # address of a text object: why it may be hidden, and where it is
 
 
@@ -85,8 +85,8 @@ def _walk(page: Any) -> _Seen:
             seen.images.append(form or _bounds(raw, item))
         elif kind == _FORM:
             forms.append((item, form or _bounds(raw, item), level + 1))
-        elif not _white(raw, item, rgba):
-            seen.fills.append(form or _bounds(raw, item))
+        else:
+            seen.shapes.append((item, form))
 
     for index in range(min(raw.FPDFPage_CountObjects(page.raw), left)):
         look(raw.FPDFPage_GetObject(page.raw, index), None, 0)
@@ -104,10 +104,9 @@ def _suspicion(raw: Any, item: Any, rgba: list[Any], size: Any, matrix: Any, mea
     if raw.FPDFTextObj_GetTextRenderMode(item) == _INVISIBLE:
         return "invisible"
     if raw.FPDFPageObj_GetFillColor(item, *rgba):
-        red, green, blue, alpha = (channel.value for channel in rgba)
-        if alpha < 8:
+        if rgba[3].value < 8:
             return "transparent"
-        if min(red, green, blue) >= _WHITE:
+        if rgba[0].value >= _WHITE and rgba[1].value >= _WHITE and rgba[2].value >= _WHITE:
             return "white"
     if not measured:
         return ""
@@ -115,6 +114,14 @@ def _suspicion(raw: Any, item: Any, rgba: list[Any], size: Any, matrix: Any, mea
     raw.FPDFPageObj_GetMatrix(item, matrix)
     height = abs(size.value) * max(abs(matrix.c), abs(matrix.d))
     return "tiny" if height < _TINY else ""
+
+
+def _fills(seen: _Seen) -> list[Box]:
+    """Where shapes lie that are not white."""
+    import pypdfium2.raw as raw
+
+    rgba = [ctypes.c_uint() for _ in range(4)]
+    return [form or _bounds(raw, item) for item, form in seen.shapes if not _white(raw, item, rgba)]
 
 
 def _white(raw: Any, item: Any, rgba: list[Any]) -> bool:
@@ -144,8 +151,9 @@ def _hidden(page: Any, textpage: Any, text: str, seen: _Seen) -> set[int]:
     there to be read.
     """
     hidden = set()
+    fills = _fills(seen) if any(why == "white" for why, _ in seen.suspects.values()) else []
     for address, (why, box) in seen.suspects.items():
-        backing = [*seen.images, *seen.fills] if why == "white" else seen.images if why == "invisible" else []
+        backing = [*seen.images, *fills] if why == "white" else seen.images if why == "invisible" else []
         if not any(_covers(back, box) for back in backing):
             hidden.add(address)
     if text and _outside(page, textpage, text):

@@ -11,11 +11,10 @@ BAD = 0.5  # below it the page is flagged as garbled
 
 _GLYPHS = re.compile(r"/g\d+|/[A-Z]?\d{2,}(?=/)|\(cid:\d+\)|/(?:uni|glyph|gid)[0-9A-Fa-f]+")
 _BROKEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff\ud800-\udfff\U000f0000-\U0010fffd]")
-_LETTERS = re.compile(r"[A-Za-z]")
-_VOWELS = re.compile(r"[AEIOUYaeiouy]")
+_LETTERS = re.compile(r"[A-Za-z]+")
+_VOWELS = re.compile(r"[AEIOUYaeiouy]+")
 _RTL = re.compile("[\u0590-\u07ff]")
 _GREEK = re.compile("[\u0370-\u03ff]")
-_WORDS = re.compile(r"\S+")
 
 
 def score(text: str) -> float:
@@ -32,10 +31,13 @@ def score(text: str) -> float:
 
 def _spacing(text: str) -> float:
     """Latin words have a length; a run of hundreds of letters is many words glued together."""
-    letters = len(_LETTERS.findall(text))
+    pieces = text.split()
+    if sum(map(len, pieces)) <= 12 * len(pieces):
+        return 1.0
+    letters = sum(map(len, _LETTERS.findall(text)))
     if letters < 60 or letters < 0.5 * len(text):
         return 1.0
-    words = [word for word in _WORDS.findall(text) if _LETTERS.search(word) and not _address(word)]
+    words = [word for word in pieces if _LETTERS.search(word) and not _address(word)]
     if not words:
         return 1.0
     mean = sum(map(len, words)) / len(words)
@@ -49,10 +51,10 @@ def _address(word: str) -> bool:
 
 def _alphabet(text: str) -> float:
     """Latin text has vowels. A font without a map gives the alphabet shifted, which loses most of them."""
-    letters = _LETTERS.findall(text)
-    if len(letters) < 60:
+    letters = sum(map(len, _LETTERS.findall(text)))
+    if letters < 60:
         return 1.0
-    vowels = len(_VOWELS.findall(text)) / len(letters)
+    vowels = sum(map(len, _VOWELS.findall(text))) / letters
     return 1.0 if vowels >= 0.22 else max(0.3, vowels / 0.22)
 
 
