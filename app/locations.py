@@ -5,6 +5,7 @@ UNABRIDGED_DATA_DIR) everything lies below one folder, which can be moved or del
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,11 +44,13 @@ class Locations:
         from platformdirs import PlatformDirs
 
         dirs = PlatformDirs("unabridged", appauthor=False)
+        # Without a session's own folder platformdirs would take one in /tmp that others can guess.
+        session = sys.platform != "linux" or "XDG_RUNTIME_DIR" in os.environ
         return Locations(
             config=dirs.user_config_path,
             data=dirs.user_data_path,
             state=dirs.user_state_path,
-            runtime=dirs.user_runtime_path,
+            runtime=dirs.user_runtime_path if session else dirs.user_state_path / "run",
         )
 
     @property

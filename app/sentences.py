@@ -15,6 +15,8 @@ _ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 # A full stop, possibly several, closing quotes and brackets behind it; CJK needs no space after it.
 _END = re.compile(r"""(?:[.!?…]+["'”’»)\]]*(?=\s|$)|[。！？]+[」』”）]*)""")
 _ITEM = re.compile(r"[ \t]*(?:[-*•‣◦▪–]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|#{1,6}|[>|]|[A-Z][\w-]{0,20}:)[ \t]")
+# "J" of "J. R. Smith", "e.g", "U.S", but neither "I" nor the unit of "3.5 m".
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]|[A-HJ-Z]")
 _SHORT_LINE = 0.6
 
 
@@ -76,15 +78,15 @@ def _sentences(text: str, start: int, end: int) -> list[Span]:
 
 def _abbreviated(text: str, begin: int, match: "re.Match[str]") -> bool:
     """A full stop that ends no sentence: "Mr.", "J.", "e.g.", "1." at the front of an item, or a small letter after."""
-    if match.group()[0] != "." or len(match.group()) > 1:
+    follows = text[match.end() : match.end() + 40].lstrip()
+    if len(match.group()) > 1:
+        return follows[:1].islower()
+    if match.group() != ".":
         return False
     word = re.split(r"[\s(\[]", text[begin : match.start()])[-1]
-    follows = text[match.end() : match.end() + 40].lstrip()
-    return (
-        word.lower().lstrip("\"'“‘") in _ABBREVIATIONS
-        or (bool(re.fullmatch(r"(?:[^\W\d_]\.)*[^\W\d_]", word)) and (len(word) > 1 or word != "I"))
-        or (text[begin : match.start()].strip() == word and bool(re.fullmatch(r"\d{1,3}", word)) and bool(follows))
-        or follows[:1].islower()
+    numbered = text[begin : match.start()].strip() == word and re.fullmatch(r"\d{1,3}", word) and follows
+    return bool(
+        word.lower().lstrip("\"'“‘") in _ABBREVIATIONS or _INITIALS.fullmatch(word) or numbered or follows[:1].islower()
     )
 
 

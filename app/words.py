@@ -38,6 +38,7 @@ _NUMBER_WORDS = {
 _TERM = re.compile(r"\d+(?:[.,:'’\u00a0\u202f]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u2010\u00ad][ \t]*\n[ \t]*(?=[a-zß-ÿ])")
+_NARROW = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _THOUSANDS = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
 _QUOTES = str.maketrans({**dict.fromkeys("“”„‟«»″", '"'), **dict.fromkeys("‘’‚‛′", "'")})
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
@@ -86,8 +87,8 @@ def terms(text: str) -> Terms:
 
 
 def joined(text: str) -> str:
-    """`text` with words that were broken at a line's end put together, and no soft hyphens."""
-    return _BROKEN_WORD.sub("", text).replace("\u00ad", "")
+    """`text` with words that were broken at a line's end put together, without soft hyphens and thousands' spaces."""
+    return _NARROW.sub("", _BROKEN_WORD.sub("", text)).replace("\u00ad", "")
 
 
 def number(text: str) -> str:
