@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, OptionList, Static
 
@@ -27,6 +28,7 @@ from unabridged.ui.widgets.prompt import Prompt
 from unabridged.ui.widgets.status import StatusBar
 
 Wait = Callable[..., Awaitable[None]]
+Drive = Callable[..., AbstractAsyncContextManager["Driver"]]
 
 
 class Driver:
@@ -69,7 +71,7 @@ class Driver:
 
 
 @pytest.fixture
-def drive(server: ScriptedServer, wait: Wait) -> Callable[..., object]:
+def drive(server: ScriptedServer, wait: Wait) -> Drive:
     @asynccontextmanager
     async def driving(*paths: Path, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Driver]:
         app = UnabridgedApp(server, "default", paths)
@@ -83,7 +85,9 @@ def drive(server: ScriptedServer, wait: Wait) -> Callable[..., object]:
 
 
 class TestAsking:
-    async def test_an_answer_streams_and_ends_with_sources_and_receipt(self, drive, server, answer: Answer) -> None:
+    async def test_an_answer_streams_and_ends_with_sources_and_receipt(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         gate = asyncio.Event()
         server.answers = [[Stage(name="read", done=1, total=4), Delta(text="The rent"), gate, answer]]
         async with drive() as it:
@@ -99,7 +103,7 @@ class TestAsking:
             assert it.main.query_one(Prompt).text == ""
 
     @pytest.mark.slow
-    async def test_progress_shows_what_is_read_and_the_time_left(self, drive, server) -> None:
+    async def test_progress_shows_what_is_read_and_the_time_left(self, drive: Drive, server: ScriptedServer) -> None:
         gate = asyncio.Event()
         stage = Stage(name="read", text="reading lease.pdf", done=3, total=12, seconds_left=75)
         server.answers = [[stage, gate, Problem(code="x", message="over")]]
@@ -111,7 +115,9 @@ class TestAsking:
             assert "1 min 15 s left · reading lease.pdf" in shown
             gate.set()
 
-    async def test_the_conversation_goes_on_with_its_id_and_the_chosen_mode(self, drive, server, answer) -> None:
+    async def test_the_conversation_goes_on_with_its_id_and_the_chosen_mode(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         server.answers = [[answer], [answer]]
         async with drive() as it:
             await it.answered("How much?")
@@ -120,7 +126,7 @@ class TestAsking:
         assert [question.conversation for question in server.asked] == [None, "c1"]
         assert [question.mode for question in server.asked] == ["auto", "whole"]
 
-    async def test_escape_stops_keeps_what_came_and_says_so(self, drive, server) -> None:
+    async def test_escape_stops_keeps_what_came_and_says_so(self, drive: Drive, server: ScriptedServer) -> None:
         server.answers = [[Delta(text="The rent is"), asyncio.Event()]]
         async with drive() as it:
             await it.ask("How much?")
@@ -131,7 +137,9 @@ class TestAsking:
             assert server.closed == 1
             assert not it.main.busy
 
-    async def test_a_failed_answer_is_one_line_and_the_next_question_works(self, drive, server, answer) -> None:
+    async def test_a_failed_answer_is_one_line_and_the_next_question_works(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         died = Problem(code="engine_died", message="the engine ended while answering", hint="ask again")
         server.answers = [[Delta(text="The"), died], [answer]]
         async with drive() as it:
@@ -142,14 +150,16 @@ class TestAsking:
             assert it.newest.answer == answer
 
     @pytest.mark.slow
-    async def test_a_stream_without_an_end_is_reported(self, drive, server) -> None:
+    async def test_a_stream_without_an_end_is_reported(self, drive: Drive, server: ScriptedServer) -> None:
         server.answers = [[Delta(text="The")]]
         async with drive() as it:
             await it.answered("How much?")
             assert "ended without a result" in it.newest.note
 
     @pytest.mark.slow
-    async def test_an_error_nobody_expected_is_shown_and_survived(self, drive, server, answer) -> None:
+    async def test_an_error_nobody_expected_is_shown_and_survived(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         server.answers = [[ZeroDivisionError("boom")], [answer]]
         async with drive() as it:
             await it.answered("How much?")
@@ -157,7 +167,7 @@ class TestAsking:
             assert it.newest.answer == answer
 
     @pytest.mark.slow
-    async def test_a_second_question_waits_for_the_first(self, drive, server) -> None:
+    async def test_a_second_question_waits_for_the_first(self, drive: Drive, server: ScriptedServer) -> None:
         server.answers = [[asyncio.Event()]]
         async with drive() as it:
             await it.ask("One?")
@@ -166,7 +176,7 @@ class TestAsking:
             assert len(server.asked) == 1
             assert it.main.query_one(Prompt).text == "Two?"
 
-    async def test_quitting_during_an_answer_closes_the_stream(self, drive, server) -> None:
+    async def test_quitting_during_an_answer_closes_the_stream(self, drive: Drive, server: ScriptedServer) -> None:
         server.answers = [[Delta(text="The"), asyncio.Event()]]
         async with drive() as it:
             await it.ask("One?")
@@ -175,7 +185,9 @@ class TestAsking:
         assert server.closed == 1
 
     @pytest.mark.slow
-    async def test_up_and_down_go_through_the_questions(self, drive, server, answer) -> None:
+    async def test_up_and_down_go_through_the_questions(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         server.answers = [[answer], [answer]]
         async with drive() as it:
             await it.answered("One?")
@@ -187,7 +199,7 @@ class TestAsking:
             assert prompt.text == "dra"
 
     @pytest.mark.slow
-    async def test_a_new_line_does_not_send(self, drive, server) -> None:
+    async def test_a_new_line_does_not_send(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             await it.press("a", "ctrl+j", "b")
             assert it.main.query_one(Prompt).text == "a\nb"
@@ -195,7 +207,9 @@ class TestAsking:
 
 
 class TestCitations:
-    async def test_a_number_opens_the_page_with_the_passage_in_view(self, drive, server, answer) -> None:
+    async def test_a_number_opens_the_page_with_the_passage_in_view(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         server.answers = [[answer]]
         async with drive() as it:
             await it.answered("How much?")
@@ -205,6 +219,7 @@ class TestCitations:
             sheet = it.app.screen.query_one("#sheet")
             await it.until(lambda: sheet.scroll_y > 20)
             content = it.app.screen.query_one("#text", Static).content
+            assert isinstance(content, Content)
             marked = [content.plain[span.start : span.end] for span in content.spans]
             assert answer.citations[0].quote in marked
             await it.press("c")
@@ -212,7 +227,9 @@ class TestCitations:
             await it.press("escape")
             assert it.app.screen is it.main
 
-    async def test_a_click_on_the_mark_in_the_text_opens_the_page(self, drive, server, answer) -> None:
+    async def test_a_click_on_the_mark_in_the_text_opens_the_page(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         server.answers = [[answer]]
         async with drive() as it:
             await it.answered("How much?")
@@ -223,7 +240,7 @@ class TestCitations:
             await it.until(lambda: isinstance(it.app.screen, PageScreen))
 
     @pytest.mark.slow
-    async def test_enter_on_a_source_opens_it(self, drive, server, answer) -> None:
+    async def test_enter_on_a_source_opens_it(self, drive: Drive, server: ScriptedServer, answer: Answer) -> None:
         server.answers = [[answer]]
         async with drive() as it:
             await it.answered("How much?")
@@ -231,19 +248,24 @@ class TestCitations:
             await it.until(lambda: isinstance(it.app.screen, PageScreen) and it.app.screen.page)
 
     @pytest.mark.slow
-    async def test_pages_turn_and_stop_at_the_ends(self, drive, server) -> None:
+    async def test_pages_turn_and_stop_at_the_ends(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             it.main.query_one(DocumentTree).focus()
             await it.press("down", "enter")
             await it.until(lambda: isinstance(it.app.screen, PageScreen) and it.app.screen.page)
             await it.press("left")
-            assert it.app.screen.page.number == 1
+            page = it.app.screen
+            assert isinstance(page, PageScreen)
+            assert page.page is not None
+            assert page.page.number == 1
             await it.press("right")
-            await it.until(lambda: it.app.screen.page.number == 2)
+            await it.until(lambda: page.page and page.page.number == 2)
             assert "page 2 of 12" in it.text("#where")
 
     @pytest.mark.slow
-    async def test_a_page_that_cannot_be_had_is_one_line(self, drive, server, answer) -> None:
+    async def test_a_page_that_cannot_be_had_is_one_line(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         server.answers, server.sheets = [[answer]], {}
         async with drive() as it:
             await it.answered("How much?")
@@ -252,7 +274,9 @@ class TestCitations:
             assert it.text("#text") == "page not found"
 
     @pytest.mark.slow
-    async def test_a_link_of_the_model_is_shown_and_never_followed(self, drive, server, answer, monkeypatch) -> None:
+    async def test_a_link_of_the_model_is_shown_and_never_followed(
+        self, drive: Drive, server: ScriptedServer, answer: Answer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         opened: list[str] = []
         monkeypatch.setattr(UnabridgedApp, "open_url", lambda self, url, **_: opened.append(url))
         server.answers = [[answer]]
@@ -266,11 +290,13 @@ class TestCitations:
 
 class TestDocuments:
     @pytest.mark.slow
-    async def test_statuses_and_problems_are_shown_and_counted(self, drive, server) -> None:
+    async def test_statuses_and_problems_are_shown_and_counted(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             assert it.text("#counts") == "9 documents, 24 pages, 2 problems"
 
-    async def test_space_scopes_the_question_and_the_status_says_so(self, drive, server, answer) -> None:
+    async def test_space_scopes_the_question_and_the_status_says_so(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         server.answers = [[answer], [answer]]
         async with drive() as it:
             it.main.query_one(DocumentTree).focus()
@@ -285,7 +311,7 @@ class TestDocuments:
         assert server.asked[1].documents == ()
 
     @pytest.mark.slow
-    async def test_the_filter_and_the_problems_key_narrow_the_tree(self, drive, server) -> None:
+    async def test_the_filter_and_the_problems_key_narrow_the_tree(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             it.main.query_one("#filter", Input).focus()
             await it.press(*"annex")
@@ -294,7 +320,7 @@ class TestDocuments:
             await it.until(lambda: it.text("#counts").startswith("0 of 9 documents"))
 
     @pytest.mark.slow
-    async def test_removing_asks_first(self, drive, server) -> None:
+    async def test_removing_asks_first(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             it.main.query_one(DocumentTree).focus()
             await it.press("end", "delete")
@@ -305,7 +331,9 @@ class TestDocuments:
             await it.until(lambda: len(it.main.query_one(Documents).documents) == 8)
 
     @pytest.mark.slow
-    async def test_names_with_brackets_and_escapes_are_shown_as_they_are(self, drive, server) -> None:
+    async def test_names_with_brackets_and_escapes_are_shown_as_they_are(
+        self, drive: Drive, server: ScriptedServer
+    ) -> None:
         async with drive() as it:
             tree = it.main.query_one(DocumentTree)
             lines = [tree.render_line(y).text for y in range(8)]
@@ -319,7 +347,9 @@ class TestReading:
     )
     DONE = Added(collection="default", files=2, statuses={"read": 1, "damaged": 1}, changes={"new": 2}, seconds=1.5)
 
-    async def test_a_path_at_the_start_is_read_and_its_problems_listed(self, drive, server, tmp_path: Path) -> None:
+    async def test_a_path_at_the_start_is_read_and_its_problems_listed(
+        self, drive: Drive, server: ScriptedServer, tmp_path: Path
+    ) -> None:
         server.readings = [[Stage(name="files", done=1, total=2), self.READ, self.BAD, self.DONE]]
         async with drive(tmp_path) as it:
             await it.until(lambda: "1 damaged · F9 lists them" in it.text("#reading"))
@@ -331,7 +361,7 @@ class TestReading:
 
     @pytest.mark.slow
     async def test_the_dialog_completes_paths_and_refuses_what_is_not_there(
-        self, drive, server, tmp_path: Path
+        self, drive: Drive, server: ScriptedServer, tmp_path: Path
     ) -> None:
         (tmp_path / "papers").mkdir()
         server.readings = [[self.DONE]]
@@ -349,7 +379,7 @@ class TestReading:
             await it.until(lambda: server.added == [((f"{tmp_path}/papers",), "default")])
 
     @pytest.mark.slow
-    async def test_a_locked_file_is_read_again_with_its_password(self, drive, server) -> None:
+    async def test_a_locked_file_is_read_again_with_its_password(self, drive: Drive, server: ScriptedServer) -> None:
         server.readings = [[self.DONE]]
         async with drive() as it:
             it.main.query_one(DocumentTree).focus()
@@ -360,14 +390,14 @@ class TestReading:
         assert (server.added, server.passwords) == ([(("/home/ann/case/locked.pdf",), "default")], ["secret"])
 
     @pytest.mark.slow
-    async def test_looking_again_reads_what_changed(self, drive, server) -> None:
+    async def test_looking_again_reads_what_changed(self, drive: Drive, server: ScriptedServer) -> None:
         server.readings = [[self.DONE]]
         async with drive() as it:
             await it.press("f5")
             await it.until(lambda: server.added == [((), "default")])
 
     @pytest.mark.slow
-    async def test_reading_can_be_stopped(self, drive, server, tmp_path: Path) -> None:
+    async def test_reading_can_be_stopped(self, drive: Drive, server: ScriptedServer, tmp_path: Path) -> None:
         server.readings = [[self.READ, asyncio.Event()]]
         async with drive(tmp_path) as it:
             await it.press("f8")
@@ -376,7 +406,9 @@ class TestReading:
 
 
 class TestConversations:
-    async def test_an_old_conversation_is_reopened_and_continued(self, drive, server, answer) -> None:
+    async def test_an_old_conversation_is_reopened_and_continued(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
         server.answers = [[answer], [answer]]
         async with drive() as it:
             await it.answered("How much?")
@@ -392,7 +424,7 @@ class TestConversations:
         assert server.asked[1].conversation == "c1"
 
     @pytest.mark.slow
-    async def test_deleting_takes_two_presses(self, drive, server, answer) -> None:
+    async def test_deleting_takes_two_presses(self, drive: Drive, server: ScriptedServer, answer: Answer) -> None:
         server.answers = [[answer]]
         async with drive() as it:
             await it.answered("How much?")
@@ -404,7 +436,9 @@ class TestConversations:
             await it.press("delete")
             await it.until(lambda: it.text("#hint") == "No conversations yet")
 
-    async def test_copy_and_export_carry_the_sources(self, drive, server, answer, tmp_path: Path) -> None:
+    async def test_copy_and_export_carry_the_sources(
+        self, drive: Drive, server: ScriptedServer, answer: Answer, tmp_path: Path
+    ) -> None:
         server.answers = [[answer]]
         target = tmp_path / "out.md"
         async with drive() as it:
@@ -419,7 +453,9 @@ class TestConversations:
         assert "## How much?" in target.read_text("utf-8")
 
     @pytest.mark.slow
-    async def test_export_does_not_replace_a_file_at_once(self, drive, server, answer, tmp_path: Path) -> None:
+    async def test_export_does_not_replace_a_file_at_once(
+        self, drive: Drive, server: ScriptedServer, answer: Answer, tmp_path: Path
+    ) -> None:
         server.answers = [[answer]]
         target = tmp_path / "out.md"
         target.write_text("mine", "utf-8")
@@ -435,7 +471,7 @@ class TestConversations:
 
 class TestServer:
     @pytest.mark.slow
-    async def test_engine_states_are_shown(self, drive, server) -> None:
+    async def test_engine_states_are_shown(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             assert "● ready" in str(it.status.state.render())
             engine = EngineHealth(state="restarting", message="killed by signal 9")
@@ -443,7 +479,9 @@ class TestServer:
             it.main._poll()
             await it.until(lambda: "engine restarting: killed by signal 9" in str(it.status.state.render()))
 
-    async def test_a_dead_server_is_a_line_and_its_return_brings_everything_back(self, drive, server) -> None:
+    async def test_a_dead_server_is_a_line_and_its_return_brings_everything_back(
+        self, drive: Drive, server: ScriptedServer
+    ) -> None:
         server.fault = ClientError("no answer from the server at http://127.0.0.1:1", "see `unabridged doctor`")
         async with drive() as it:
             assert "no answer from the server" in str(it.status.state.render())
@@ -457,7 +495,7 @@ class TestServer:
 
 class TestScreens:
     @pytest.mark.slow
-    async def test_search_opens_the_page_with_the_words_marked(self, drive, server) -> None:
+    async def test_search_opens_the_page_with_the_words_marked(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             await it.press("f3", *"rent", "enter")
             await it.until(
@@ -467,7 +505,7 @@ class TestScreens:
             await it.until(lambda: isinstance(it.app.screen, PageScreen) and it.app.screen.page)
             assert "page 3" in it.text("#where")
 
-    async def test_help_lists_every_key(self, drive, server) -> None:
+    async def test_help_lists_every_key(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             await it.press("f1")
             await it.until(lambda: isinstance(it.app.screen, HelpScreen))
@@ -475,16 +513,18 @@ class TestScreens:
             for key in ("Ctrl+N", "Ctrl+T", "F2", "Space", "Esc", "Ctrl+J", "1-9"):
                 assert key in shown
 
-    async def test_every_command_is_in_the_palette(self, drive, server) -> None:
+    async def test_every_command_is_in_the_palette(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
-            titles = {command.title for command in it.app.get_system_commands(it.main)}
+            titles = {command.title for command in it.app.get_system_commands(it.app.screen)}
         assert {"Add files or folders", "Save the conversation as Markdown", "Stop reading files", "Theme"} <= titles
 
     @pytest.mark.parametrize(
         "size",
         [(80, 24), pytest.param((60, 15), marks=pytest.mark.slow), pytest.param((200, 60), marks=pytest.mark.slow)],
     )
-    async def test_every_size_shows_prompt_status_and_documents(self, drive, server, answer, size) -> None:
+    async def test_every_size_shows_prompt_status_and_documents(
+        self, drive: Drive, server: ScriptedServer, answer: Answer, size: tuple[int, int]
+    ) -> None:
         server.answers = [[answer]]
         async with drive(size=size) as it:
             await it.answered("How much?")
@@ -495,7 +535,9 @@ class TestScreens:
                 assert region.bottom <= size[1]
 
     @pytest.mark.slow
-    async def test_it_works_without_colours(self, drive, server, answer, monkeypatch) -> None:
+    async def test_it_works_without_colours(
+        self, drive: Drive, server: ScriptedServer, answer: Answer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("NO_COLOR", "1")
         server.answers = [[answer]]
         async with drive() as it:
