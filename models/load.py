@@ -3,7 +3,6 @@
 Query, key and value projections share one matrix, gate and up another; rows arrive in any order.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +23,7 @@ def load_model(path: Path, dtype: torch.dtype = torch.float32) -> Llama:
     Raises ModelNotFound, ModelUnsupported, or ModelDamaged naming the tensor or file that is wrong.
     """
     config, stream = open_checkpoint(path)
-    return build(config, stream, dtype, path.name)
-
-
-def build(config: ModelConfig, stream: Iterable[tuple[str, Tensor]], dtype: torch.dtype, name: str) -> Llama:
-    """A Llama from named weights. `name` is the model's, for errors."""
-    places = _Places(config, dtype, name)
+    places = _Places(config, dtype, path.name)
     for key, tensor in stream:
         places.put(key, tensor)
     places.check()

@@ -7,6 +7,7 @@ import torch
 from tests.models.conftest import TinyLlama
 from tests.models.dense import DenseAttend
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.initialization import no_init_weights
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from unabridged.models.config import ModelConfig
@@ -83,8 +84,16 @@ def test_attention_that_raises_leaves_the_model_usable(tiny_llama: TinyLlama) ->
     assert torch.equal(ours(model, torch.arange(9), 9), before)
 
 
+def reference_of(config: ModelConfig, state: dict[str, torch.Tensor]) -> LlamaForCausalLM:
+    """transformers' model of the default model's shape with these weights."""
+    model = empty_reference(config)
+    assert model.load_state_dict(state, strict=False).missing_keys == ["lm_head.weight"]
+    model.tie_weights()
+    return model
+
+
 def empty_reference(config: ModelConfig) -> LlamaForCausalLM:
-    """transformers' model of the default model's shape, weights still random."""
+    """The same without weights: drawing random ones takes longer than the test."""
     fields = LlamaConfig(
         vocab_size=config.vocab_size,
         hidden_size=config.hidden,
@@ -97,15 +106,15 @@ def empty_reference(config: ModelConfig) -> LlamaForCausalLM:
         rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
         tie_word_embeddings=True,
     )
-    return LlamaForCausalLM(fields).eval()
+    with no_init_weights():
+        return LlamaForCausalLM(fields).eval()
 
 
 def test_smollm2_agrees_with_transformers_on_the_weights_we_read(smollm2: Path) -> None:
     """The forward alone: transformers gets the weights that we dequantised (the slow test checks those too)."""
     header = read_header(smollm2 / "model.gguf")
     config = config_of(header)
-    reference = empty_reference(config)
-    reference.load_state_dict(dict(stream_gguf(header, config)), strict=False)
+    reference = reference_of(config, dict(stream_gguf(header, config)))
     ids = torch.randint(0, config.vocab_size, (48,), generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(ours(load_model(smollm2), ids, 48), theirs(reference, ids), atol=1e-3, rtol=0)
 
@@ -114,9 +123,9 @@ def test_smollm2_agrees_with_transformers_on_the_weights_we_read(smollm2: Path) 
 @pytest.mark.timeout(600)
 def test_smollm2_agrees_with_transformers_own_reading_of_the_gguf(smollm2: Path) -> None:
     model = load_model(smollm2)
-    reference = empty_reference(model.config)
-    read = load_gguf_checkpoint(str(smollm2 / "model.gguf"), return_tensors=True, model_to_load=reference)
+    shape = empty_reference(model.config)
+    read = load_gguf_checkpoint(str(smollm2 / "model.gguf"), return_tensors=True, model_to_load=shape)
     state = {name: torch.as_tensor(tensor) for name, tensor in read["tensors"].items()}
-    assert reference.load_state_dict(state, strict=False).missing_keys == ["lm_head.weight"]
+    reference = reference_of(model.config, state)
     ids = torch.randint(0, 49152, (256,), generator=torch.Generator().manual_seed(2))
     torch.testing.assert_close(ours(model, ids, 256), theirs(reference, ids), atol=1e-3, rtol=0)
