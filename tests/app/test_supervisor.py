@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,25 @@ async def test_a_killed_engine_fails_all_its_requests_at_once_and_the_next_works
     assert len(await read(supervisor, generate("c", EMIT, 1))) == 2
     assert supervisor.ready is not None
     assert supervisor.ready.pid != pid
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_a_hundred_kills_at_random_moments_leave_a_working_engine(make: Make) -> None:
+    supervisor = make()
+    moments = random.Random(2)
+    pids = set()
+    for number in range(100):
+        reader = asyncio.create_task(read(supervisor, generate(f"a{number}", EMIT, 50, IDLE, 50)))
+        await asyncio.sleep(moments.uniform(0, 0.1))
+        pid = (await supervisor.start()).pid
+        pids.add(pid)
+        os.kill(pid, signal.SIGKILL)
+        with suppress(EngineDied):
+            await reader
+        await until(lambda pid=pid: supervisor.ready is None or supervisor.ready.pid != pid)  # type: ignore[misc]
+        assert len(await read(supervisor, generate(f"b{number}", EMIT, 1))) == 2
+    assert not [pid for pid in pids if supervisor.ready and pid != supervisor.ready.pid and alive(pid)]
 
 
 async def test_an_idle_engine_that_dies_is_started_again_unasked(make: Make) -> None:

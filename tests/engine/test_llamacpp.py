@@ -129,6 +129,7 @@ def test_a_context_past_the_window_is_refused_with_the_numbers(backend: LlamaCpp
     assert (caught.value.tokens, caught.value.limit) == (8192, 8191)
 
 
+@pytest.mark.slow
 def test_an_answer_that_meets_the_end_of_the_context_says_so(smollm2: Path, tokenizer: Tokenizer) -> None:
     """kv_bytes for 256 tokens stands for a machine without memory for the window."""
     small = LlamaCppBackend(smollm2, EngineOptions(threads=1, kv_bytes=256 * 2 * 2 * 30 * 3 * 64))
@@ -158,6 +159,7 @@ def test_a_model_that_is_not_gguf_is_refused_with_the_way_out(tmp_path: Path) ->
     assert "torch engine" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_greedy_answers_are_llama_cpp_s_own(backend: LlamaCppBackend, tokenizer: Tokenizer, smollm2: Path) -> None:
     from llama_cpp import Llama
 
