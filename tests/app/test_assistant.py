@@ -5,7 +5,7 @@ model at the end.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from unabridged.app.assembly import assemble
 from unabridged.app.assistant import Assistant, Completed
+from unabridged.app.conversations import Conversations
 from unabridged.app.errors import ConversationNotFound, NothingToRead
 from unabridged.app.events import Answer, AskEvent, Delta, Question, Stage, Turn
 from unabridged.app.locations import Locations
@@ -97,20 +98,33 @@ class Engine:
 Make = Callable[[Engine], Assistant]
 
 
-@pytest.fixture
-async def make(tmp_path: Path, models_dir: Path) -> AsyncIterator[Make]:
-    """Assistants over a small library."""
-    locations = _data(tmp_path, models_dir)
+@pytest.fixture(scope="module")
+def assembled(tmp_path_factory: pytest.TempPathFactory, models_dir: Path) -> Iterator[Assistant]:
+    """An assistant over a small library."""
+    folder = tmp_path_factory.mktemp("assistant")
+    locations = _data(folder, models_dir)
     with Library.open(locations.library) as library:
         made = assemble(Settings(), locations, library)
-        for _ in add(library, [_texts(tmp_path)], "default", made.tokenizer, AddOptions(jobs=1)):
+        for _ in add(library, [_texts(folder)], "default", made.tokenizer, AddOptions(jobs=1)):
             pass
+        yield made
 
-        def with_engine(engine: Engine) -> Assistant:
-            made.supervisor = engine  # type: ignore[assignment]
-            return made
 
-        yield with_engine
+@pytest.fixture
+def make(assembled: Assistant, tmp_path: Path) -> Make:
+    """The assistant with an engine of the test's choice and a history of its own."""
+
+    def with_engine(engine: Engine) -> Assistant:
+        return Assistant(
+            settings=assembled.settings,
+            library=assembled.library,
+            supervisor=engine,  # type: ignore[arg-type]
+            tokenizer=assembled.tokenizer,
+            model=assembled.model,
+            conversations=Conversations(tmp_path / "conversations.db"),
+        )
+
+    return with_engine
 
 
 def _data(tmp_path: Path, models_dir: Path) -> Locations:

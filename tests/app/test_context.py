@@ -16,6 +16,7 @@ from unabridged.ingest.library import Library
 from unabridged.models.tokenizer import Tokenizer
 
 LIMIT = 256
+FACT = "The dredger Orca costs 38,500 euros."
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +27,11 @@ def tokenizer(models_dir: Path) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Iterator[Library]:
-    """Three texts: a short one, one longer than a section without and one with a fact near its end; and a broken PDF."""
+    """Three texts, one short and two longer than a section, the second with a fact at its end; and a broken PDF."""
     folder = tmp_path_factory.mktemp("texts")
     (folder / "short.txt").write_text("The ferry draws 3.8 metres.")
     (folder / "plain.txt").write_text("The mill turned slowly in the mist. Nobody hurried that day. " * 60)
-    (folder / "long.txt").write_text(
-        "The road lay empty between the fields. " * 80 + "The dredger Orca costs 38,500 euros."
-    )
+    (folder / "long.txt").write_text("The road lay empty between the fields. " * 80 + FACT)
     (folder / "broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
     with Library.open(tmp_path_factory.mktemp("data") / "library.db") as opened:
         for _ in add(opened, [folder], "default", tokenizer, AddOptions(jobs=1)):
@@ -109,9 +108,9 @@ def test_page_ranges_are_for_people() -> None:
 
 
 def _plan(library: Library, tokenizer: Tokenizer, query: str, **changes: object) -> Plan:
-    limits = {"whole": True, "window": 8192, "room": 100_000, "section": LIMIT, "focus": 1}
-    ask = {"collection": "default", "patterns": (), "query": query, "mode": "auto"}
-    limits |= {key: changes[key] for key in changes if key in limits}  # type: ignore[misc]
+    limits: dict[str, object] = {"whole": True, "window": 8192, "room": 100_000, "section": LIMIT, "focus": 1}
+    ask: dict[str, object] = {"collection": "default", "patterns": (), "query": query, "mode": "auto"}
+    limits |= {key: changes[key] for key in changes if key in limits}
     ask |= {key: changes[key] for key in changes if key in ask}
     planner = Planner(library, tokenizer, {"mode": "focused"}, 135_000_000)
     return planner.plan(Ask(**ask), Limits(**limits))  # type: ignore[arg-type]
@@ -189,7 +188,7 @@ def test_the_prefix_is_the_same_for_every_question(tokenizer: Tokenizer) -> None
 
 
 def test_a_long_conversation_loses_its_oldest_exchanges_never_the_question(tokenizer: Tokenizer) -> None:
-    turns = [Turn(role, f"{role} {n} " + "word " * 50) for n in range(5) for role in ("user", "assistant")]  # type: ignore[arg-type]
+    turns = [Turn(role, f"{role} {n} " + "word " * 50) for n in range(5) for role in ("user", "assistant")]
     cut = Prompt(tokenizer).conversation([*turns, Turn("user", "the question")], 200)
     text = tokenizer.decode(cut.ids)
     assert cut.dropped == 4
