@@ -27,6 +27,7 @@ from unabridged.ingest.errors import IngestError
 from unabridged.ingest.limits import Limits
 
 _START_SECONDS = 60
+_STARTS = 5
 _RESUMES = 5  # pages or messages of one file that may each cost a process
 _RECYCLE_BYTES = 512 << 20
 _RECYCLE_FILES = 2_000
@@ -39,7 +40,12 @@ class ReaderUnavailable(IngestError):
 
 
 class _Gone(Exception):
-    """The reader process ended, or was ended, in the middle of a file."""
+    """The reader process ended, or was ended, in the middle of a file. `killed`: from outside, which is hardly the
+    fault of the file."""
+
+    def __init__(self, reason: str, killed: bool = False) -> None:
+        super().__init__(reason)
+        self.killed = killed
 
 
 class _Process:
@@ -74,7 +80,7 @@ class _Process:
             self._in.write(wire.frame(request))
             self._in.flush()
         except OSError as error:
-            raise _Gone(self._epitaph()) from error
+            raise self._gone() from error
 
     def receive(self, seconds: float) -> wire.Reply:
         """The next message. Raises _Gone when none comes within `seconds`, or the process has ended."""
@@ -85,7 +91,7 @@ class _Process:
                 raise _Gone(f"stopped: nothing came for {seconds:g} seconds")
             data = os.read(self._out.fileno(), 1 << 16)
             if not data:
-                raise _Gone(self._epitaph())
+                raise self._gone()
             self._buffer += data
         return wire.decode_reply(body)
 
@@ -99,6 +105,10 @@ class _Process:
         body = bytes(self._buffer[wire.HEADER : end])
         del self._buffer[:end]
         return body
+
+    def _gone(self) -> _Gone:
+        reason = self._epitaph()
+        return _Gone(reason, killed=self._popen.returncode == -signal.SIGKILL)
 
     def _epitaph(self) -> str:
         """Why the process ended, for people."""
@@ -127,6 +137,17 @@ class _Process:
         self._out.close()
 
 
+def _started(limits: Limits) -> _Process:
+    """A new process. One that was killed at birth, as by a system short of memory, is tried again."""
+    for _ in range(_STARTS - 1):
+        try:
+            return _Process(limits)
+        except ReaderUnavailable as error:
+            if "signal" not in error.hint:
+                raise
+    return _Process(limits)
+
+
 class _Ledger:
     """What the stream of a file still owes: documents to close, pages announced and not come."""
 
@@ -152,6 +173,12 @@ class _Ledger:
     def done(self) -> int:
         """Pages of a PDF, or messages of a mailbox, that are dealt with."""
         return self.messages if self.kind == Kind.MAILBOX else self.open.get(0, 0)
+
+    def untorn(self) -> bool:
+        """Reading could go on in another process from where it stopped."""
+        if self.kind is None:
+            return True
+        return list(self.open) == [0] and (self.kind == Kind.MAILBOX or (self.kind == Kind.PDF and self.refs == 1))
 
     def sacrifice(self, reason: str) -> list[Item]:
         """The items that stand for the page or message that ended the process, so that the rest can be read; none
@@ -243,6 +270,7 @@ class _FileReading:
         self.process = process
         self.ledger = _Ledger()
         self.lost: list[str] = []
+        self.resumed_at = -1
 
     def items(self) -> Iterator[Item]:
         """The whole stream."""
@@ -253,6 +281,8 @@ class _FileReading:
             except _Gone as gone:
                 self._bury()
                 reason = str(gone)
+                if gone.killed and self._once_more():
+                    continue
             owed = self.ledger.sacrifice(reason) if len(self.lost) < _RESUMES else []
             if not owed:
                 yield from self.ledger.settle(self.path, "; ".join([*self.lost, reason]))
@@ -263,16 +293,24 @@ class _FileReading:
             what = "message" if self.ledger.kind == Kind.MAILBOX else "page"
             self.lost.append(f"{what} {self.ledger.done():,} unread: {reason}")
 
+    def _once_more(self) -> bool:
+        """Whether to try the same place of the file a second time: once for each."""
+        place = self.ledger.done()
+        if not self.ledger.untorn() or place == self.resumed_at:
+            return False
+        self.resumed_at = place
+        return True
+
     def _attempt(self) -> Iterator[Item]:
-        self.process = process = self.process or _Process(self.limits)
-        skip = self.ledger.done()
+        self.process = process = self.process or _started(self.limits)
+        skip, resumed = self.ledger.done(), self.ledger.kind is not None
         first = max(1, self.ledger.refs)
         process.send(wire.Read(path=os.fsencode(self.path), password=self.password, skip=skip, first_ref=first))
         while not isinstance(message := process.receive(self.limits.idle_seconds), wire.Done):
             if isinstance(message, wire.Expect):
                 self.ledger.announced[message.ref] = message.pages
             elif isinstance(message, Opened | Page | Closed):
-                if self.lost and isinstance(message, Opened) and message.ref == 0:
+                if resumed and isinstance(message, Opened) and message.ref == 0:
                     continue
                 self.ledger.follow(message)
                 yield self._amended(message)
