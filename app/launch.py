@@ -17,7 +17,7 @@ from typing import BinaryIO
 from unabridged import __version__
 from unabridged.app import runtime
 from unabridged.app.client import Client, ClientError, Health
-from unabridged.app.errors import ServerUnreachable
+from unabridged.app.errors import ServerBusy, ServerUnreachable
 from unabridged.app.events import Stage
 from unabridged.app.locations import ENVIRONMENT, Locations
 from unabridged.app.settings import Settings, keys, value_of, variable
@@ -27,7 +27,9 @@ OnStage = Callable[[Stage], None]
 
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.05
-_END_SECONDS = 10.0
+_END_SECONDS = 15.0
+# The exit code of a server that finds another one in its data directory.
+_BUSY = 3
 _LOG_BYTES = 1 << 20
 _LOG_LINES = 8
 
@@ -50,13 +52,9 @@ async def connect(
             yield client
         return
     tell(Stage(name="start", text="starting the server"))
-    child = await _start(settings, locations)
-    try:
-        async with await _answering(child, locations) as client:
-            await _check_model(client, model)
-            yield client
-    finally:
-        await _end(child)
+    async with _own(settings, locations) as client:
+        await _check_model(client, model)
+        yield client
 
 
 async def wait_for_engine(client: Client, on_stage: OnStage | None = None) -> Health:
@@ -94,8 +92,8 @@ async def _running(locations: Locations) -> Client | None:
         health = await client.health()
     except ClientError as error:
         await client.aclose()
-        # The lock, not the process id, says whether that server lives: ids are reused.
-        if error.code == "server_unreachable" and not _locked(locations.server_lock):
+        # Killed and its process id reused, or about to end: the lock will tell the one that we start.
+        if error.code == "server_unreachable":
             return None
         raise
     except BaseException:
@@ -115,8 +113,6 @@ async def _running(locations: Locations) -> Client | None:
 
 
 def _locked(file: Path) -> bool:
-    from unabridged.app.errors import ServerBusy
-
     try:
         with runtime.ServerLock(file):
             return False
@@ -139,6 +135,22 @@ async def _check_model(client: Client, model: str | None) -> None:
 # ------------------------------------------------------------------------------------------------------- starting one
 
 
+@asynccontextmanager
+async def _own(settings: Settings, locations: Locations) -> AsyncIterator[Client]:
+    """A client of a server that is started here, or of one that another program starts at the same time."""
+    until = monotonic() + _START_SECONDS
+    client: Client | None = None
+    while client is None:
+        child = await _start(settings, locations)
+        try:
+            client = await _answering(child, locations, until)
+            if client is not None:
+                async with client:
+                    yield client
+        finally:
+            await _end(child)
+
+
 async def _start(settings: Settings, locations: Locations) -> asyncio.subprocess.Process:
     locations.create()
     with _log(locations.log) as log:
@@ -159,11 +171,10 @@ async def _start(settings: Settings, locations: Locations) -> asyncio.subprocess
 
 def _environment(settings: Settings, locations: Locations) -> dict[str, str]:
     """Ours, with the settings in force (flags among them) and the data directory spelled out."""
-    default = Settings()
-    changed = {key: value_of(settings, key) for key in keys() if value_of(settings, key) != value_of(default, key)}
-    environ = {name: text for name, text in os.environ.items() if name not in {variable(key) for key in keys()}}
-    environ |= {
-        variable(key): ",".join(value) if isinstance(value, tuple) else str(value) for key, value in changed.items()
+    # All of them, since the settings file may differ from the flags that we were given.
+    values = {key: value_of(settings, key) for key in keys()}
+    environ = os.environ | {
+        variable(key): ",".join(value) if isinstance(value, tuple) else str(value) for key, value in values.items()
     }
     if Locations.below(locations.data) == locations:
         environ[ENVIRONMENT] = str(locations.data)
@@ -177,9 +188,8 @@ def _log(file: Path) -> BinaryIO:
     return file.open("ab")
 
 
-async def _answering(child: asyncio.subprocess.Process, locations: Locations) -> Client:
-    """Wait for the child's runtime file and its first reply."""
-    until = monotonic() + _START_SECONDS
+async def _answering(child: asyncio.subprocess.Process, locations: Locations, until: float) -> Client | None:
+    """Wait for the child's runtime file and its first reply. None: it gave way to a server that has ended since."""
     while monotonic() < until:
         found = runtime.read(locations.server_file)
         if found is not None and (found.pid == child.pid or child.returncode is not None):
@@ -188,6 +198,8 @@ async def _answering(child: asyncio.subprocess.Process, locations: Locations) ->
             if client is not None:
                 return client
         if child.returncode is not None and not _locked(locations.server_lock):
+            if child.returncode == _BUSY:
+                return None
             raise _failed(f"the server ended with exit code {child.returncode} while starting", locations.log)
         await asyncio.sleep(_POLL_SECONDS)
     raise _failed(f"the server did not answer within {_START_SECONDS:.0f} seconds", locations.log)

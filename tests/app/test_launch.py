@@ -57,6 +57,29 @@ async def test_what_a_killed_server_left_behind_is_no_hindrance(locations: Locat
 
 
 @pytest.mark.slow
+async def test_a_server_that_is_about_to_end_is_waited_for(locations: Locations) -> None:
+    together = asyncio.Event()
+
+    async def ending() -> None:
+        with runtime.ServerLock(locations.server_lock):
+            together.set()
+            await asyncio.sleep(4)
+
+    holding = asyncio.create_task(ending())
+    await together.wait()
+    async with connect(Settings(), locations) as client:
+        assert (await client.health()).pid != os.getpid()
+    await holding
+
+
+@pytest.mark.slow
+async def test_flags_hold_against_the_settings_file_of_the_server(locations: Locations) -> None:
+    locations.config_file.write_text('[model]\nname = "other"\n')
+    async with connect(Settings(), locations, model="smollm2-135m") as client:
+        assert (await client.health()).engine.model == "smollm2-135m"
+
+
+@pytest.mark.slow
 async def test_a_server_that_cannot_start_is_explained_by_its_log(locations: Locations) -> None:
     locations.library.write_bytes(b"this is not a database" * 100)
     with pytest.raises(ServerUnreachable) as caught:

@@ -110,6 +110,7 @@ def test_shutdown_with_the_key_of_the_runtime_file_ends_it(start: Start, locatio
     assert process.wait(SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_a_child_ends_with_its_parents_pipe(start: Start, locations: Locations) -> None:
     process = start("--child")
     wait(locations.server_file, process)
