@@ -199,6 +199,8 @@ class Assistant:
                 f"the question takes {len(conversation.ids):,} tokens and its answer up to "
                 f"{question.sampling.max_tokens:,}, which leaves no room for documents in {ready.max_context:,}",
                 "ask a shorter question or allow fewer tokens for the answer",
+                tokens=len(conversation.ids) + question.sampling.max_tokens,
+                limit=ready.max_context,
             )
         asked = Ask(question.collection, question.documents, _query(history, question.text), question.mode)
         plan = await self._planned(self._planner.plan, asked, limits)
@@ -219,6 +221,8 @@ class Assistant:
                 f"the conversation has {len(prompt):,} tokens, its answer up to {question.sampling.max_tokens:,}; "
                 f"the engine holds {ready.max_context:,}",
                 "begin a new conversation",
+                tokens=len(prompt) + question.sampling.max_tokens,
+                limit=ready.max_context,
             )
         plan = Plan("whole", "asked without documents", (), (), (), 0)
         return _Exchange(question, question.conversation or new_id(), history, plan, Layout(0, ()), prompt, ())

@@ -78,7 +78,7 @@ def body_of(error: UnabridgedError) -> dict[str, Any]:
     }
     # The names that llama.cpp's server uses; clients shorten their history by them.
     counts = {"n_prompt_tokens": getattr(error, "tokens", None), "n_ctx": getattr(error, "limit", None)}
-    return {"error": body | {name: count for name, count in counts.items() if count is not None}}
+    return {"error": body | {name: count for name, count in counts.items() if count}}
 
 
 def headers_of(code: str) -> dict[str, str]:
