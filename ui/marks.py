@@ -4,7 +4,7 @@ The marks are recognised by the Markdown parser, so `a[1]` inside code stays cod
 renderer that drops it would hide what the model wrote.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
@@ -15,8 +15,9 @@ NOT_FOUND = "[not found in the documents]"
 DOUBTS = {UNSUPPORTED: " ▵ unsupported ", NOT_FOUND: " ▵ not in the documents "}
 
 
-def parser(known: frozenset[int]) -> Callable[[], MarkdownIt]:
-    """A parser factory for `Markdown`; `known` are the numbers that are citations of this answer."""
+def parser(known: Set[int]) -> Callable[[], MarkdownIt]:
+    """A parser factory for `Markdown`; `known` are the numbers that are citations of this answer;
+    the set may grow."""
 
     def build() -> MarkdownIt:
         markdown = MarkdownIt("gfm-like", {"html": False})
@@ -26,7 +27,7 @@ def parser(known: frozenset[int]) -> Callable[[], MarkdownIt]:
     return build
 
 
-def _rule(state: StateInline, silent: bool, known: frozenset[int]) -> bool:
+def _rule(state: StateInline, silent: bool, known: Set[int]) -> bool:
     if state.src[state.pos] != "[":
         return False
     end = state.src.find("]", state.pos, state.pos + 40)

@@ -9,14 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.worker import Worker, WorkerState
 
 from unabridged.app.client import Client
-from unabridged.ui import format as words
 from unabridged.ui.ports import Server
 from unabridged.ui.screens.help import HelpScreen, key_name
 from unabridged.ui.screens.main import MainScreen
@@ -29,7 +26,7 @@ _NOT_IN_PALETTE = {"app.palette", "app.help.mark"}
 
 
 class UnabridgedApp(App[int]):
-    """The application. Holds what every screen has in common: help, palette, and errors that nobody caught."""
+    """The application. Holds what every screen has in common: help and palette."""
 
     TITLE = "Unabridged"
     CSS_PATH = "tui.tcss"
@@ -60,14 +57,6 @@ class UnabridgedApp(App[int]):
         """Show all keys."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(key_sections()))
-
-    @on(Worker.StateChanged)
-    def _worker_ended(self, event: Worker.StateChanged) -> None:
-        # An error that no worker expected is a defect; the reader still keeps the conversation on the screen.
-        if event.state is WorkerState.ERROR:
-            error = event.worker.error
-            line = words.error_line(f"unexpected {type(error).__name__}: {error}", "please report this")
-            self.notify(line, severity="error", markup=False, timeout=15)
 
 
 def key_sections() -> list[tuple[str, Sequence[BindingType]]]:

@@ -109,7 +109,7 @@ def server() -> ScriptedServer:
     return ScriptedServer(files=list(FILES), sheets=sheets, hits=[hit])
 
 
-async def until(pilot: Pilot[int], condition: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(pilot: Pilot[int], condition: Callable[[], object], seconds: float = 30.0) -> None:
     """Let the application run until the condition holds."""
     end = monotonic() + seconds
     while not condition():

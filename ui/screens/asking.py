@@ -20,6 +20,7 @@ from unabridged.ui.ports import Server
 from unabridged.ui.screens.choose import ConversationsScreen
 from unabridged.ui.screens.desk import Desk
 from unabridged.ui.screens.dialogs import PathDialog
+from unabridged.ui.screens.guard import defect
 from unabridged.ui.tree import patterns
 from unabridged.ui.widgets.chat import Chat
 from unabridged.ui.widgets.documents import Documents
@@ -69,6 +70,9 @@ class Asking(Desk):
         except asyncio.CancelledError:
             if exchange.is_attached:
                 await exchange.stopped()
+            raise
+        except Exception as error:  # the conversation outlives our own mistakes
+            await exchange.failed(Problem(code="defect", message=defect(error)))
             raise
         finally:
             self._current = None
@@ -120,7 +124,10 @@ class Asking(Desk):
     def action_mode(self) -> None:
         """The next way of answering."""
         self._mode = (self._mode + 1) % len(MODES)
-        self.query_one(StatusBar).state.mode = self.mode
+        state = self.query_one(StatusBar).state
+        state.mode = self.mode
+        if self.mode == "whole" and state.health and state.health.status == "ok" and not state.health.engine.whole:
+            self.notify("This engine reads no more than the model's window: what does not fit is listed as left out.")
 
     async def action_new(self) -> None:
         """Begin a new conversation; the old one stays in the history."""

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from rich.markup import escape
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -15,9 +16,12 @@ from unabridged.models.errors import UnabridgedError
 from unabridged.ui import format as words
 from unabridged.ui.place import Place
 from unabridged.ui.ports import Server
+from unabridged.ui.screens.guard import Guard
+
+Found = tuple[list[Place], int]
 
 
-class ConversationsScreen(ModalScreen[str | None]):
+class ConversationsScreen(ModalScreen[str | None], Guard[str | None]):
     """Returns the id of the conversation to reopen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -90,7 +94,7 @@ def _conversation(info: ConversationInfo) -> Content:
     return Content.assemble(title, ("\n" + words.clean_line(detail), "$text-muted"))
 
 
-class SearchScreen(ModalScreen[tuple[list[Place], int] | None]):
+class SearchScreen(ModalScreen[Found | None], Guard[Found | None]):
     """Finds pages by their words. Returns the places found and which of them to open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -106,7 +110,7 @@ class SearchScreen(ModalScreen[tuple[list[Place], int] | None]):
     def compose(self) -> ComposeResult:
         """Words, and the pages that hold them."""
         with Vertical(classes="dialog tall") as box:
-            box.border_title = f"Search {words.clean_line(self._collection)}"
+            box.border_title = escape(f"Search {words.clean_line(self._collection)}")
             yield Input(placeholder="words that stand on the page", id="words")
             yield OptionList(id="list")
             yield Static(Content("Enter searches"), id="hint")

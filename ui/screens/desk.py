@@ -3,15 +3,15 @@
 from time import monotonic
 
 from textual import work
-from textual.screen import Screen
 
 from unabridged.models.errors import UnabridgedError
 from unabridged.ui import format as words
 from unabridged.ui.ports import Server
+from unabridged.ui.screens.guard import Guard
 from unabridged.ui.widgets.documents import Documents
 
 
-class Desk(Screen[None]):
+class Desk(Guard[None]):
     """A screen with a documents pane, over one server and one collection."""
 
     def __init__(self, server: Server, collection: str) -> None:

@@ -5,6 +5,7 @@ Decides, with its parts `Asking` and `Reading`, what the widgets' messages mean.
 belongs, and nothing ends the program.
 """
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -94,8 +95,7 @@ class MainScreen(Asking, Reading):
     def on_mount(self) -> None:
         """Fetch what there is, read what was named at the start."""
         self.query_one(Prompt).focus()
-        self._poll()
-        self.set_interval(POLL_SECONDS, self._poll)
+        self._watch()
         self._fetch()
         if self._paths:
             self._add(list(self._paths))
@@ -142,6 +142,12 @@ class MainScreen(Asking, Reading):
             self.notify("No answer with sources yet.", severity="warning", timeout=3)
 
     @work(exclusive=True, group="health", exit_on_error=False)
+    async def _watch(self) -> None:
+        # One question at a time: a server that hangs is not asked again before it failed.
+        while True:
+            await self._poll()
+            await asyncio.sleep(POLL_SECONDS)
+
     async def _poll(self) -> None:
         state = self.query_one(StatusBar).state
         try:

@@ -19,6 +19,7 @@ from unabridged.models.errors import UnabridgedError
 from unabridged.ui import format as words
 from unabridged.ui.place import Place
 from unabridged.ui.ports import Server
+from unabridged.ui.screens.guard import Guard
 
 _MARK = "bold $background on $warning"
 _PARTS = {
@@ -40,7 +41,7 @@ _FLAGS = {
 }
 
 
-class PageScreen(ModalScreen[None]):
+class PageScreen(ModalScreen[None], Guard[None]):
     """Shows `places[at]`; the others are one key away."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -139,8 +139,8 @@ class DocumentTree(Tree[Node]):
 
     def _mark(self, marked: frozenset[int]) -> None:
         self.marked = marked
-        self._invalidate()
-        self.refresh()
+        for node in _walk(self.root):
+            node.refresh()
         self.post_message(Marked(marked))
 
     def action_problems(self) -> None:

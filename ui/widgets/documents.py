@@ -29,7 +29,9 @@ class Documents(Vertical):
 
     def compose(self) -> ComposeResult:
         """Collection, filter, tree, progress, counts."""
-        yield Select([(self.collection, self.collection)], value=self.collection, allow_blank=False, compact=True)
+        yield Select(
+            [(Content(self.collection), self.collection)], value=self.collection, allow_blank=False, compact=True
+        )
         yield Input(placeholder="Filter by name or status", compact=True, id="filter")
         yield DocumentTree(id="tree")
         yield Static(id="reading")
@@ -45,7 +47,7 @@ class Documents(Vertical):
         names = sorted({self.collection, *(collection.name for collection in collections)})
         select = self.query_one(Select)
         with select.prevent(Select.Changed):
-            select.set_options([(words.clean_line(name), name) for name in names])
+            select.set_options([(Content(words.clean_line(name)), name) for name in names])
             select.value = self.collection
 
     def show(self, documents: Sequence[DocumentInfo]) -> None:

@@ -56,12 +56,13 @@ class Exchange(Vertical):
         self.answer: Answer | None = None
         self.said = ""
         self.note = ""
+        self._known: set[int] = set()
         self._stream: MarkdownStream | None = None
 
     def compose(self) -> ComposeResult:
         """Question, answer, note, sources, receipt."""
         yield Static(Content(words.clean(self.question)), classes="question")
-        yield Markdown(classes="answer", open_links=False, parser_factory=parser(frozenset()))
+        yield Markdown(classes="answer", open_links=False, parser_factory=parser(self._known))
         yield Static(classes="note")
         yield Sources(classes="sources", compact=True)
         with Collapsible(title="Receipt", classes="receipt"):
@@ -94,8 +95,8 @@ class Exchange(Vertical):
         """Replace what was streamed by the answer with its marks, and show sources and receipt."""
         await self._close()
         self.answer, self.said = answer, answer.text
+        self._known.update(citation.n for citation in answer.citations)
         markdown = self.query_one(Markdown)
-        markdown._parser_factory = parser(frozenset(citation.n for citation in answer.citations))
         await markdown.update(words.clean(answer.answer))
         cancelled = answer.receipt.finish == "cancelled"
         self._say("■ stopped" if cancelled else "" if answer.answer.strip() else "the model said nothing", "-stopped")

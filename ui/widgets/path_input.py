@@ -47,7 +47,9 @@ class PathInput(Input):
 
     def action_take(self) -> None:
         """Take what is suggested; with nothing to take, go on to the next field."""
-        if self._suggestion and self._suggestion != self.value:
-            self.action_cursor_right()
-        else:
+        found = complete(self.value)
+        if found is None or found == self.value:
             self.screen.focus_next()
+        else:
+            self.value = found
+            self.cursor_position = len(found)
