@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.utils import PacifyFlushWrapper
 
 from unabridged import __version__
 from unabridged.models.errors import UnabridgedError
@@ -105,8 +106,12 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         print("unabridged: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except SystemExit as stop:
+        # How click ends when whoever read our output has seen enough: that is no failure.
+        closed = isinstance(sys.stdout, PacifyFlushWrapper)
+        return 0 if closed or not isinstance(stop.code, int) else stop.code
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python's own flush at exit must not complain either.
+        # The same at the last flush; Python's own at exit must not complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

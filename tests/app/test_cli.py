@@ -1,0 +1,253 @@
+"""The command line: what is printed where, and the exit codes. Real files, real library; no engine is started."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from unabridged.app import cli
+from unabridged.app.commands.ask import answer_json
+from unabridged.app.events import Answer, Citation, LeftOut, Receipt
+from unabridged.app.output import receipt_lines
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command over a data directory of the test's own: (exit code, standard output, standard error)."""
+    monkeypatch.setenv("UNABRIDGED_DATA_DIR", str(tmp_path / "data"))
+
+    def go(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = cli.run(list(arguments))
+        out, error = capfd.readouterr()
+        return code, out, error
+
+    return go
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    """A text, a mailbox of two messages, and a PDF that is none."""
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "rules.txt").write_text("Certified copies cost 15 euros each.\n")
+    message = "From a@b Mon Mar  3 09:12:44 2025\nFrom: Ann <a@b.example>\nSubject: {}\n\nThe dredger is {}.\n\n"
+    (folder / "box.mbox").write_text(message.format("One", "late") + message.format("Two", "early"))
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4\nnothing")
+    return folder
+
+
+def test_add_says_what_was_not_read_and_exits_4(run: Run, papers: Path) -> None:
+    code, out, error = run("add", str(papers))
+    assert (code, out) == (cli.PARTLY, "")
+    assert f"{papers}/broken.pdf: " in error
+    assert "3 files (3 new)" in error
+    assert run("add", str(papers))[2].startswith("damaged")
+
+
+def test_add_of_what_is_fine_exits_0_and_json_is_a_line_a_file(run: Run, papers: Path) -> None:
+    code, out, _ = run("add", str(papers), "--exclude", "*.pdf", "--json")
+    assert code == 0
+    assert {Path(json.loads(line)["path"]).name for line in out.splitlines()} == {"rules.txt", "box.mbox"}
+
+
+def test_add_of_nothing_readable_fails(run: Run, papers: Path) -> None:
+    assert run("add", str(papers / "broken.pdf"))[0] == cli.FAILED
+
+
+def test_a_path_that_is_not_there_is_one_line(run: Run) -> None:
+    code, out, error = run("add", "/no/such/folder")
+    assert (code, out) == (cli.FAILED, "")
+    assert error.startswith("unabridged: error: ")
+    assert "/no/such/folder" in error
+    assert error.count("\n") == 1
+
+
+def test_ls_json_has_the_promised_keys(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    code, out, _ = run("ls", "--json")
+    rows = {Path(row["path"]).name: row for row in map(json.loads, out.splitlines())}
+    assert code == 0
+    assert set(rows) == {"rules.txt", "box.mbox", "box.mbox#1", "box.mbox#2", "broken.pdf"}
+    promised = {"path", "kind", "status", "reason", "pages", "tokens", "sha256", "parent"}
+    assert all(promised <= set(row) for row in rows.values())
+    assert rows["box.mbox#1"]["parent"] == str(papers / "box.mbox")
+    assert rows["rules.txt"]["parent"] is None
+
+
+def test_ls_problems_lists_reasons(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    _, out, _ = run("ls", "--problems")
+    assert out.count("\n") == 1
+    assert "broken.pdf: " in out
+
+
+def test_show_by_path_name_and_number(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    _, listed, _ = run("ls", "rules", "--json")
+    number = str(json.loads(listed)["id"])
+    for name in (str(papers / "rules.txt"), "rules.txt", number):
+        assert run("show", name) == (0, "Certified copies cost 15 euros each.\n\n", "")
+    _, out, _ = run("show", "rules.txt", "--page", "1", "--json")
+    assert set(json.loads(out)) == {"number", "label", "text", "flags"}
+    assert "box.mbox#2" in run("show", "box.mbox")[1]
+
+
+def test_show_of_what_is_not_there_or_not_clear_fails(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    assert run("show", "nix")[0] == cli.FAILED
+    assert "say which" in run("show", "box.mbox#")[2]
+    assert run("show", "rules.txt", "--page", "9")[0] == cli.FAILED
+
+
+def test_search_json_has_the_promised_keys(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    code, out, _ = run("search", "certified", "copies", "--json")
+    (hit,) = map(json.loads, out.splitlines())
+    assert (code, hit["page"], hit["document"]) == (0, 1, str(papers / "rules.txt"))
+    assert set(hit) == {"document", "page", "snippet"}
+    assert run("search", "xylophone")[:2] == (0, "")
+
+
+def test_rm_takes_out_and_leaves_the_file(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    assert run("rm", "rules.txt")[1] == f"{papers}/rules.txt\n"
+    assert (papers / "rules.txt").exists()
+    assert "rules" not in run("ls")[1]
+    assert run("rm", "rules.txt")[0] == cli.FAILED
+    assert run("rm")[0] == cli.USAGE
+
+
+def test_config_shows_values_with_their_origin(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("config", "set", "answer.mode", "whole")[0] == 0
+    monkeypatch.setenv("UNABRIDGED_ENGINE_THREADS", "3")
+    rows = {row["key"]: row for row in map(json.loads, run("config", "--json")[1].splitlines())}
+    assert (rows["answer.mode"]["value"], rows["answer.mode"]["origin"]) == ("whole", "file")
+    assert (rows["engine.threads"]["value"], rows["engine.threads"]["origin"]) == (3, "environment")
+    assert run("config", "get", "answer.mode")[1] == "whole\n"
+    assert run("config", "path")[1] == f"{tmp_path}/data/config.toml\n"
+    assert run("config", "set", "answer.mod", "whole")[0] == cli.FAILED
+
+
+def test_the_api_key_is_not_shown(run: Run) -> None:
+    run("config", "set", "server.api_key", "hush-hush")
+    assert "hush" not in run("config")[1]
+
+
+def test_a_wrong_settings_file_stops_with_its_key(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "config.toml").write_text("[answer]\nmod = 1\n")
+    code, _, error = run("ask", "What?")
+    assert code == cli.FAILED
+    assert "answer.mod" in error
+
+
+def test_ask_without_a_model_exits_3_and_says_how_to_get_one(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    code, out, error = run("ask", "How much is a copy?")
+    assert (code, out) == (cli.NO_ENGINE, "")
+    assert "unabridged models add smollm2-135m" in error
+
+
+def test_models_of_an_empty_registry(run: Run) -> None:
+    code, out, error = run("models", "list")
+    assert (code, out) == (0, "")
+    assert "unabridged models add" in error
+    assert run("models", "remove", "none")[0] == cli.FAILED
+    assert run("models", "verify", "none")[0] == cli.FAILED
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nope"], ["ls", "--nope"], ["ask"], ["ask", " "], ["rm", "a", "--all"], ["chat"]]
+)
+def test_wrong_usage_exits_2_with_one_line(run: Run, arguments: list[str]) -> None:
+    code, out, error = run(*arguments)
+    assert (code, out) == (cli.USAGE, "")
+    assert error.startswith("unabridged: error: ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help_with_examples(name: str) -> None:
+    result = CliRunner().invoke(cli.cli, [name, "--help"])
+    assert result.exit_code == 0
+    assert "Examples:" in result.output
+    assert f"unabridged {name}" in result.output
+
+
+def test_ask_json_has_the_promised_keys() -> None:
+    receipt = Receipt(
+        mode="focused", why="w", model="m", engine="torch", documents=1, pages=2, tokens=3, context=4, cached=0,
+        attended=4, coverage=1.0, attention="dense", completion=5, seconds_to_first_token=0.1, seconds=0.2, finish="length",
+        left_out=tuple(LeftOut(document=f"/d/{n}.pdf", pages="3-7", reason="r") for n in range(20)),
+    )  # fmt: skip
+    citation = Citation(n=1, document="/d", document_id=1, page=2, label="", quote="q", start=0, end=1, verified=True)
+    answer = Answer(answer="A [1]", text="A", citations=(citation,), sentences=(), receipt=receipt, conversation="c")
+    shown = answer_json(answer)
+    assert {"answer", "citations", "receipt"} <= set(shown)
+    assert set(shown["citations"][0]) == {"n", "document", "page", "quote", "verified"}
+    lines = "\n".join(receipt_lines(receipt))
+    assert "left out: /d/0.pdf, pages 3-7: r" in lines
+    assert "left out: 8 more" in lines
+    assert "cut at the longest answer" in lines
+
+
+# ------------------------------------------------------------------------------------------------------ as a process
+
+
+def _process(tmp_path: Path, *arguments: str, **options: object) -> "subprocess.Popen[bytes]":
+    environ = {**os.environ, "UNABRIDGED_DATA_DIR": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "unabridged", *arguments]
+    return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    process = _process(tmp_path, "config")
+    assert process.stdout is not None
+    process.stdout.close()
+    _, error = process.communicate()
+    assert (process.returncode, error) == (0, b"")
+
+
+def test_interrupted_exits_130_without_a_traceback(tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(3000):
+        (folder / f"{number}.txt").write_text(f"number {number} " * 50)
+    process = _process(tmp_path, "add", str(folder))
+    while not (tmp_path / "data" / "library.lock").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == cli.INTERRUPTED
+    assert error.decode().splitlines()[-1] == "unabridged: interrupted"
+    assert b"Traceback" not in error
+
+
+def test_no_colour_where_it_is_not_wanted(tmp_path: Path) -> None:
+    out, error = _process(tmp_path, "doctor").communicate()
+    assert b"\x1b" not in out + error
+
+
+def test_library_commands_import_no_heavy_libraries() -> None:
+    code = (
+        "import sys\nfrom unabridged.app import cli\n"
+        "cli.run(['--help'])\n"
+        "light = {'pydantic', 'rich', 'sqlite_utils', 'tokenizers', 'httpx', 'msgspec'} & set(sys.modules)\n"
+        "for name in cli.COMMANDS: cli.run([name, '--help'])\n"
+        "heavy = {'torch', 'fastapi', 'textual', 'transformers', 'uvicorn', 'numpy'} & set(sys.modules)\n"
+        "print(sorted(light), sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[] []\n"

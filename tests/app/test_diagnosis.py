@@ -1,0 +1,52 @@
+"""What doctor finds."""
+
+from pathlib import Path
+
+import pytest
+
+from unabridged.app import cli, runtime
+from unabridged.app.diagnosis import Finding, diagnose
+from unabridged.app.locations import Locations
+
+
+def _of(locations: Locations, check: str) -> list[Finding]:
+    return [finding for finding in diagnose(locations) if finding.check == check]
+
+
+def test_a_missing_model_is_a_failure_with_its_remedy(locations: Locations) -> None:
+    (finding,) = _of(locations, "models")
+    assert (finding.level, finding.remedy) == ("fail", "unabridged models add smollm2-135m")
+
+
+def test_a_damaged_library_is_a_failure(locations: Locations) -> None:
+    locations.library.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    (finding,) = _of(locations, "library")
+    assert finding.level == "fail"
+    assert finding.remedy
+
+
+def test_wrong_settings_are_named(locations: Locations) -> None:
+    locations.config_file.write_text("[answer]\nmod = 1\n")
+    (finding,) = _of(locations, "settings")
+    assert (finding.level, "answer.mod" in finding.text) == ("fail", True)
+
+
+def test_a_running_server_is_seen(locations: Locations) -> None:
+    assert "none runs" in _of(locations, "server")[0].text
+    with runtime.ServerLock(locations.server_lock):
+        (finding,) = _of(locations, "server")
+    assert finding.level == "ok"
+    assert "none runs" not in finding.text
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    list(diagnose(Locations.below(tmp_path / "fresh")))
+    assert not (tmp_path / "fresh").exists()
+
+
+def test_doctor_exits_1_when_something_fails(
+    locations: Locations, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNABRIDGED_DATA_DIR", str(locations.data))
+    assert cli.run(["doctor"]) == cli.FAILED
+    assert "the model smollm2-135m is not installed" in capsys.readouterr().out
