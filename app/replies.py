@@ -110,8 +110,9 @@ def error_of(problem: Problem) -> UnabridgedError:
 
 
 def json_reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A struct or plain data as a JSON response."""
-    return Response(msgspec.json.encode(content), status, headers, media_type="application/json")
+    """A struct or plain data as a JSON response. Documents' text has no place in a browser's cache."""
+    kept = {"Cache-Control": "no-store", **(headers or {})}
+    return Response(msgspec.json.encode(content), status, kept, media_type="application/json")
 
 
 def unexpected(error: Exception) -> UnabridgedError:

@@ -170,4 +170,6 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _url(sock: socket.socket) -> str:
     host, port = sock.getsockname()[:2]
+    # An address that stands for all of them is none to connect to.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -56,6 +56,12 @@ async def test_adding_tells_every_file_and_ends_with_the_counts(client: Client, 
     assert (last.files, last.statuses, last.changes) == (3, {"read": 2, "unsupported": 1}, {"new": 3})
 
 
+async def test_names_with_odd_separators_survive_the_lines_of_a_stream(client: Client, tmp_path: Path) -> None:
+    odd = tmp_path / "a\u2028b\u0085c.txt"
+    odd.write_text("Nothing special.")
+    assert [event.path for event in await add(client, odd) if isinstance(event, FileRead)] == [str(odd)]
+
+
 async def test_documents_are_listed_narrowed_and_shown(client: Client, folder: Path) -> None:
     await add(client, folder)
     listed = await client.documents()
