@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.utils import PacifyFlushWrapper
 
 from unabridged import __version__
 from unabridged.models.errors import UnabridgedError
@@ -93,6 +92,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code. Every failure is one line on standard error."""
+    stdout = sys.stdout
     try:
         result = cli.main(arguments, prog_name="unabridged", standalone_mode=False)
         sys.stdout.flush()
@@ -107,9 +107,8 @@ def run(arguments: list[str] | None = None) -> int:
         print("unabridged: interrupted", file=sys.stderr)
         return INTERRUPTED
     except SystemExit as stop:
-        # How click ends when whoever read our output has seen enough: that is no failure.
-        closed = isinstance(sys.stdout, PacifyFlushWrapper)
-        return 0 if closed or not isinstance(stop.code, int) else stop.code
+        # click ends like this, with another stdout in place, when whoever read ours has seen enough: no failure.
+        return 0 if sys.stdout is not stdout or not isinstance(stop.code, int) else stop.code
     except BrokenPipeError:
         # The same at the last flush; Python's own at exit must not complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -187,7 +187,8 @@ def test_every_command_has_help_with_examples(name: str) -> None:
 def test_ask_json_has_the_promised_keys() -> None:
     receipt = Receipt(
         mode="focused", why="w", model="m", engine="torch", documents=1, pages=2, tokens=3, context=4, cached=0,
-        attended=4, coverage=1.0, attention="dense", completion=5, seconds_to_first_token=0.1, seconds=0.2, finish="length",
+        attended=4, coverage=1.0, attention="dense", completion=5, seconds_to_first_token=0.1, seconds=0.2,
+        finish="length",
         left_out=tuple(LeftOut(document=f"/d/{n}.pdf", pages="3-7", reason="r") for n in range(20)),
     )  # fmt: skip
     citation = Citation(n=1, document="/d", document_id=1, page=2, label="", quote="q", start=0, end=1, verified=True)
