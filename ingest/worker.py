@@ -157,6 +157,8 @@ class _Ledger:
         self.kind: Kind | None = None  # of the file itself
         self.refs = 0
         self.messages = 0  # of a mailbox, begun
+        self.since = 0  # items since the file, or the message of a mailbox, began
+        self.message_ref = 0
 
     def follow(self, item: Item) -> None:
         """Keeps the books."""
@@ -164,11 +166,14 @@ class _Ledger:
             self.open[item.ref] = 0
             self.refs = max(self.refs, item.ref + 1)
             self.kind = self.kind or item.kind
-            self.messages += self.kind == Kind.MAILBOX and item.parent == 0
+            if self.kind == Kind.MAILBOX and item.parent == 0:
+                self.messages += 1
+                self.since, self.message_ref = 0, item.ref
         elif isinstance(item, Page):
             self.open[item.ref] = item.number
         else:
             del self.open[item.ref]
+        self.since += 1
 
     def done(self) -> int:
         """Pages of a PDF, or messages of a mailbox, that are dealt with."""
@@ -270,7 +275,8 @@ class _FileReading:
         self.process = process
         self.ledger = _Ledger()
         self.lost: list[str] = []
-        self.resumed_at = -1
+        self.resumed_at = (-1, -1)
+        self.replay = False
 
     def items(self) -> Iterator[Item]:
         """The whole stream."""
@@ -294,23 +300,33 @@ class _FileReading:
             self.lost.append(f"{what} {self.ledger.done():,} unread: {reason}")
 
     def _once_more(self) -> bool:
-        """Whether to try the same place of the file a second time: once for each."""
-        place = self.ledger.done()
-        if not self.ledger.untorn() or place == self.resumed_at:
+        """Whether to try the same place of the file a second time: once for each. What is torn is read again from its
+        beginning, and what came before is not passed on twice."""
+        place = (self.ledger.done(), self.ledger.since)
+        torn = not self.ledger.untorn()
+        if place == self.resumed_at or (torn and self.lost and self.ledger.kind != Kind.MAILBOX):
             return False
-        self.resumed_at = place
+        self.resumed_at, self.replay = place, torn
         return True
 
     def _attempt(self) -> Iterator[Item]:
         self.process = process = self.process or _started(self.limits)
-        skip, resumed = self.ledger.done(), self.ledger.kind is not None
-        first = max(1, self.ledger.refs)
+        ledger, resumed, drop = self.ledger, self.ledger.kind is not None, 0
+        skip, first = ledger.done(), max(1, ledger.refs)
+        if self.replay and ledger.kind == Kind.MAILBOX:
+            skip, first, drop = ledger.messages - 1, ledger.message_ref, ledger.since
+        elif self.replay:
+            skip, first, drop, resumed = 0, 1, ledger.since, False
+        self.replay = False
         process.send(wire.Read(path=os.fsencode(self.path), password=self.password, skip=skip, first_ref=first))
         while not isinstance(message := process.receive(self.limits.idle_seconds), wire.Done):
             if isinstance(message, wire.Expect):
                 self.ledger.announced[message.ref] = message.pages
             elif isinstance(message, Opened | Page | Closed):
                 if resumed and isinstance(message, Opened) and message.ref == 0:
+                    continue
+                if drop:
+                    drop -= 1
                     continue
                 self.ledger.follow(message)
                 yield self._amended(message)

@@ -63,21 +63,46 @@ def test_leaving_a_file_early_leaves_the_pool_usable(tmp_path: Path) -> None:
         assert _ends(list(pool.read(path)))[0].status == Status.READ
 
 
-def test_a_killed_process_ends_its_file_with_all_pages_accounted_for(tmp_path: Path) -> None:
-    path = tmp_path / "long.txt"
-    path.write_text("A line of text.\n" * 200_000)
+def _read_with_signal(path: Path, number: signal.Signals) -> list[Item]:
+    """The items of a file whose reader gets a signal after the fifth; the pool reads on afterwards."""
     with Workers(1) as pool:
         stream = pool.read(path)
         items = [next(stream) for _ in range(5)]
-        os.kill(_child_of(os.getpid()), signal.SIGKILL)
+        os.kill(_child_of(os.getpid()), number)
         items += list(stream)
-        numbers = [item.number for item in items if isinstance(item, Page)]
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert len(numbers) > 1_000
-        end = _ends(items)[0]
-        assert end.status == Status.PARTIAL
-        assert "SIGKILL" in end.reason
-        assert _ends(list(pool.read(path)))[0].status == Status.READ
+        assert _ends(list(pool.read(path)))[-1].status == Status.READ
+    return items
+
+
+@pytest.fixture
+def long_file(tmp_path: Path) -> Path:
+    """A text of more than a thousand pages."""
+    (tmp_path / "long.txt").write_text("A line of text.\n" * 200_000)
+    return tmp_path / "long.txt"
+
+
+def test_a_crashed_process_ends_its_file_with_all_pages_accounted_for(long_file: Path) -> None:
+    items = _read_with_signal(long_file, signal.SIGABRT)
+    numbers = [item.number for item in items if isinstance(item, Page)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) > 1_000
+    end = _ends(items)[0]
+    assert end.status == Status.PARTIAL
+    assert end.reason.startswith("its reader was stopped: out of memory, or a fault in the file after page ")
+
+
+def test_a_process_killed_from_outside_costs_nothing(long_file: Path) -> None:
+    items = _read_with_signal(long_file, signal.SIGKILL)
+    assert "".join(item.text for item in items if isinstance(item, Page)) == long_file.read_text()
+    assert _ends(items) == [Closed(ref=0, status=Status.READ)]
+
+
+def test_a_mailbox_whose_reader_is_killed_loses_and_repeats_no_message(tmp_path: Path) -> None:
+    message = "From a@b.c Tue Mar  3 09:15:00 2026\nFrom: a@b.c\nSubject: m{}\n\nThe text.\n\n"
+    (tmp_path / "box").write_text("".join(message.format(n) for n in range(1_000)))
+    items = _read_with_signal(tmp_path / "box", signal.SIGKILL)
+    assert [item.title for item in items if isinstance(item, Opened)][1:] == [f"m{n}" for n in range(1_000)]
+    assert {end.status for end in _ends(items)} == {Status.READ}
 
 
 def _child_of(pid: int) -> int:
