@@ -23,6 +23,7 @@ from unabridged.app.words import Terms, terms
 _COVERED = 0.6
 _NOVEL = 0.6
 _NEAREST = 0.3
+_FEW_CAPITALS = 0.4
 _ABOUT_IT = 0.3
 _WINDOW = 3
 _LONGER = 0.1
@@ -80,6 +81,8 @@ class _Claim:
     words: frozenset[str]
     novel: frozenset[str]
     names: frozenset[str]
+    capitals: frozenset[str]
+    """Words with a capital inside the sentence, which must stand somewhere near though they may name nobody."""
     numbers: frozenset[str]
     restates: bool
     """Whether it says something of its own, if only the question's words: "Yes." does not."""
@@ -127,14 +130,24 @@ class Evidence:
 
     def _claim(self, sentence: str) -> _Claim:
         said = terms(sentence)
-        names = (_inner_names(sentence) | (said.names & self._names)) - self._common
+        capitals = _inner_names(sentence)
+        names = (capitals | (said.names & self._names)) - self._common
         words, novel = said.words, said.words - self._question.words
         if len(said.words) + len(said.numbers) <= _ELLIPTIC:
             words |= self._question.words
             names |= self._question_names - self._common
         numbers = said.numbers | (said.spelled - _NO_FREE_NUMBER)
+        # Where few words have a capital it means something even on a word that is ordinary elsewhere: "the King".
+        meant = len(capitals) <= _FEW_CAPITALS * len(said.words)
+        weights = {word: self._weight(word, said) for word in words | novel}
         return _Claim(
-            words, novel, names, numbers, bool(said.words), {word: self._weight(word, said) for word in words | novel}
+            words=words,
+            novel=novel,
+            names=names,
+            capitals=capitals - self._question.words - _NOT_NAMES if meant else frozenset(),
+            numbers=numbers,
+            restates=bool(said.words),
+            weights=weights,
         )
 
     def _weight(self, word: str, said: Terms) -> float:
@@ -176,7 +189,7 @@ class Evidence:
 
     def _names_agree(self, claim: _Claim, passage: Passage) -> bool:
         """Names may stand just before the passage, but never while its telling sentence is about somebody else."""
-        if not claim.names - passage.terms.words <= passage.before:
+        if not (claim.names | claim.capitals) - passage.terms.words <= passage.before:
             return False
         for part in passage.parts:
             telling = claim.numbers & (part.numbers | part.spelled) if claim.numbers else claim.novel & part.words
