@@ -123,6 +123,7 @@ class Assistant:
         then.
         """
         began = time.monotonic()
+        question = self._with_settings(question)
         if self.supervisor.ready is None:
             yield Stage(name="start", text=f"loading the model {self.model.name}")
         ready = await self.supervisor.start()
@@ -184,6 +185,20 @@ class Assistant:
             done += sum(len(section) for section in batch)
 
     # ------------------------------------------------------------------------------------------- before the engine
+
+    def _with_settings(self, question: Question) -> Question:
+        """What the question leaves open is as the settings say."""
+        answering = self.settings.answer
+        mode = answering.mode if question.mode == "auto" else question.mode
+        sampling = question.sampling
+        if sampling == Sampling():
+            sampling = Sampling(
+                temperature=answering.temperature,
+                top_p=answering.top_p,
+                repetition_penalty=answering.repetition_penalty,
+                max_tokens=answering.max_tokens,
+            )
+        return msgspec.structs.replace(question, mode=mode, sampling=sampling)
 
     async def _prepare(self, question: Question, ready: Ready) -> _Exchange:
         """Everything that can be refused before the engine is troubled."""

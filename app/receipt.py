@@ -6,6 +6,8 @@ from unabridged.app.output import count
 from unabridged.app.routing import Plan
 from unabridged.engine.events import AttentionReport, Finished, Ready
 
+_NAMED = 10
+
 
 def receipt(
     plan: Plan, layout: Layout, ready: Ready, finished: Finished, first: float, seconds: float, notes: tuple[str, ...]
@@ -48,7 +50,7 @@ def announcement(plan: Plan, layout: Layout) -> str:
     for note in plan.notes:
         text += f"; {note}"
     if plan.left_out:
-        named = [f"{one.document} ({one.pages})" for one in plan.left_out[:3]]
-        more = f" and {len(plan.left_out) - 3} more" if len(plan.left_out) > 3 else ""
+        named = [f"{one.document} ({one.pages})" for one in plan.left_out[:_NAMED]]
+        more = f" and {len(plan.left_out) - _NAMED} more" if len(plan.left_out) > _NAMED else ""
         text += f". Left out: {'; '.join(named)}{more}"
     return text

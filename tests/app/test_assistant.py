@@ -250,6 +250,15 @@ async def test_a_completion_has_no_template_and_no_documents(make: Make) -> None
     assert unpack_ids(engine.requests[0].prompt) == assistant.tokenizer.encode("Once")
 
 
+async def test_what_a_question_leaves_open_is_as_the_settings_say(make: Make) -> None:
+    engine = Engine("In 1887.")
+    assistant = make(engine)
+    await _all(assistant.ask(Question(text="When?", store=False)))
+    await _all(assistant.ask(Question(text="When?", store=False, sampling=Sampling(max_tokens=7))))
+    limits = [request.sampling.max_tokens for request in engine.requests if isinstance(request, Generate)]
+    assert limits == [assistant.settings.answer.max_tokens, 7]
+
+
 async def test_warming_reads_every_section(make: Make) -> None:
     engine = Engine()
     stages = [stage async for stage in make(engine).warm("default")]
