@@ -123,7 +123,6 @@ def test_a_long_page_is_cut_and_says_so() -> None:
         ("pdf/sf_habibi.pdf", "حَبيبي habibi حَبيبي"),
         ("pdf/qp_bad-xref.pdf", "Potato"),
         ("made/pdf_truncated_60pct.pdf", "Sheet 20 of the ledger"),
-        ("pdf/tk_testJournalParser.pdf", "snap-down voltage"),
     ],
 )
 def test_real_files_give_what_people_see(shared_data: Path, name: str, found: str) -> None:
