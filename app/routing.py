@@ -27,6 +27,7 @@ Mode = Literal["whole", "focused"]
 _CANDIDATES = 48
 # Short sections (mails) share the room of one long one, while they match at least this well compared with the best.
 _CLOSE = 0.85
+_TIED = 0.97
 # Models that were not measured: from this size on they are trusted with many documents at once.
 _LARGE = 3_000_000_000
 # Tokens whose sections are kept at hand between questions, about 16 bytes each.
@@ -261,15 +262,17 @@ def _fitting(wanted: Sequence[Section], room: int) -> set[Key]:
 
 
 def _close(ranked: Sequence[tuple[Section, float]], limits: Limits) -> list[Section]:
-    """The best sections: `focus` of them, or more short ones that match nearly as well, in the order of the context."""
+    """The best sections: `focus` of them, more short ones that match nearly as well, and twice as many where the
+    ranking cannot tell them apart. In ascending order: the best stands next to the question."""
     room, best = limits.focus * limits.section, ranked[0][1]
     chosen: list[Section] = []
     for section, score in ranked:
-        if len(chosen) >= limits.focus and (score < _CLOSE * best or len(section) > room):
+        fits = score >= _CLOSE * best and len(section) <= room
+        tied = score >= _TIED * best and len(chosen) < 2 * limits.focus
+        if len(chosen) >= limits.focus and not fits and not tied:
             break
         chosen.append(section)
         room -= len(section)
-    # The best stands last, next to the question.
     return chosen[::-1]
 
 
