@@ -8,6 +8,7 @@ computed instead of those that passed: with one thread that is the speed of an i
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -72,7 +73,7 @@ def _timed(backend: TorchBackend, request: Generate, prompt: int, cpu_time: bool
             report = event
     assert report is not None
     assert report.attention is not None
-    waits = [b - a for a, b in zip(steps[1:], steps[2:], strict=False)]
+    waits = [b - a for a, b in itertools.pairwise(steps[1:])]
     return {
         "read_tokens_per_second": round(read / max(read_to - read_from, 1e-9), 1) if read else None,
         "question_seconds": round(question_to - read_to, 2) if read else None,

@@ -6,7 +6,8 @@ turn, whose prompt begins with the same tokens, prefills only what is new.
 
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.witness import Witness
 from unabridged.engine.errors import BadRequest, OutOfMemory
-from unabridged.engine.events import AttentionReport, Event, Finished, Generate, Progress, Token, Usage
+from unabridged.engine.events import Event, Finished, Generate, Progress, Token, Usage
 from unabridged.engine.kv.cache import Entry, KvCache
 from unabridged.engine.kv.tables import Context
 from unabridged.engine.reading import Held
@@ -24,6 +25,8 @@ from unabridged.engine.sampling import Sampler
 from unabridged.engine.textstop import StopText
 from unabridged.models.llama import Llama
 from unabridged.models.tokenizer import Tokenizer
+
+Reason = Literal["stop", "length"]
 
 # Slots taken at a time while the answer grows.
 _GROWTH = 256
@@ -68,7 +71,7 @@ class Answer:
                 usage=Usage(
                     prompt=self._held.tokens + len(self._prompt), cached=self._held.cached + reused, completion=count
                 ),
-                attention=self._report(attention),
+                attention=attention.report(),
                 prefill_seconds=prefilled - began,
                 decode_seconds=time.perf_counter() - prefilled,
                 notes=tuple(self._held.notes),
@@ -97,9 +100,9 @@ class Answer:
         context.length += reused
         return ContextAttention(context, self._config, self._shape, self._rotary)
 
-    def _question(self, end: Entry, attention: ContextAttention, chunk: int) -> Iterator[Event | None]:
+    def _question(self, end: Entry, attention: ContextAttention, chunk: int) -> Generator[Event | None, None, Tensor]:
         total = len(self._prompt) - len(end.ids)
-        logits = None
+        logits = torch.zeros(0)
         while left := len(self._prompt) - len(end.ids):
             tokens = attention.fits(min(chunk, left))
             at = len(end.ids)
@@ -118,7 +121,9 @@ class Answer:
         end.ids.extend(ids)
         return self._model.logits(hidden[-1])
 
-    def _decode(self, end: Entry, attention: ContextAttention, logits: Tensor) -> Iterator[Event | None]:
+    def _decode(
+        self, end: Entry, attention: ContextAttention, logits: Tensor
+    ) -> Generator[Event | None, None, tuple[Reason, int]]:
         text = _Text(self._tokenizer, self._request)
         if self._request.attribution:
             start = len(self._held.order[0].ids) if self._request.prefix else 0
@@ -148,9 +153,6 @@ class Answer:
             self._held.notes.append("the KV memory is full: the answer ends here")
             return False
         return True
-
-    def _report(self, attention: ContextAttention) -> AttentionReport:
-        return attention.report()
 
 
 class _Text:

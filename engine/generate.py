@@ -130,16 +130,16 @@ class TorchBackend:
         """Refuse what can be seen to fail before any work."""
         vocabulary = self._model.config.vocab_size
         for run in (array("i", prefix), prompt, *(array("i", one) for one in segments)):
-            if run and not (0 <= min(run) and max(run) < vocabulary):
+            if run and not (min(run) >= 0 and max(run) < vocabulary):
                 wrong = next(one for one in run if not 0 <= one < vocabulary)
                 raise BadRequest(f"token id {wrong} is not in the vocabulary of {vocabulary}")
-        unique = {prefix, *segments} - {b""}
+        unique = {one for one in (prefix, *segments) if one}
         wanted = sum(whole_blocks(len(one) // 4) for one in unique) + whole_blocks(len(prompt) + 1)
         limit = self._cache.pool.slots
         if wanted > limit:
             tokens = (len(prefix) + sum(len(one) for one in segments)) // 4 + len(prompt)
             raise ContextTooLong(
-                f"the context has {tokens:,} tokens, this machine's KV memory holds {limit:,}",
+                f"the context has {tokens:,} tokens and needs {wanted:,} slots of KV memory; there are {limit:,}",
                 "ask over fewer documents or raise the engine's kv_bytes",
                 tokens=tokens,
                 limit=limit,

@@ -4,12 +4,13 @@
     LayerAttention   the stages and the selection RoPE of a layer
     AttentionConfig  everything; `layers[i]` is layer i's, the last entry serves all layers after it
 
-`choose` turns the words of a request into a checked AttentionConfig. It knows the model's window and nothing else of it.
+`choose` turns the words of a request into a checked AttentionConfig. Of the model it knows the window alone.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from unabridged.engine.errors import BadRequest
 from unabridged.engine.events import AttentionChoice
@@ -105,9 +106,14 @@ def _paper(name: str, early_k: int, late_k: int, window: int) -> AttentionConfig
 def _small_window(window: int) -> AttentionConfig:
     # Exact chunk maxima over chunks of 16 find lone facts where tournaments lose them; a narrow k does not distract a
     # small model. Two exact stages select what one would; the first only spares decode steps from reading every key.
-    stages = (Stage(64, 16, 8192, "exact"), Stage(64, 16, 512, "exact"))
+    keep, stream = min(512, _multiple(window // 8, 16)), min(512, _multiple(window // 4, 64))
+    stages = (Stage(64, 16, 16 * keep, "exact"), Stage(64, 16, keep, "exact"))
     layer = LayerAttention(stages, "relative")
-    return AttentionConfig("8k", (layer,), 64, 512, window, window, join="kv")
+    return AttentionConfig("8k", (layer,), min(64, max(1, window // 16)), stream, window, window, join="kv")
+
+
+def _multiple(value: int, of: int) -> int:
+    return max(of, value // of * of)
 
 
 def _preset_3k(window: int) -> AttentionConfig:
@@ -153,7 +159,7 @@ def _override(config: AttentionConfig, overrides: Mapping[str, Scalar]) -> Atten
     return replace(config, name=f"{config.name}*") if overrides else config
 
 
-def _typed(field: str, value: Scalar, kind: object) -> Scalar:
+def _typed(field: str, value: Scalar, kind: object) -> Any:
     if kind is bool or kind is int:
         if type(value) is not kind:
             raise BadRequest(
@@ -230,7 +236,7 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
             raise BadRequest(f"attention k = {stage.keep} with chunks of {stage.chunk}", "k is a multiple of chunk")
         if stage.chunk & (stage.chunk - 1):
             raise BadRequest(f"attention chunk = {stage.chunk}", "a power of two")
-    for first, then in zip(stages, stages[1:], strict=False):
+    for first, then in itertools.pairwise(stages):
         if first.chunk % then.chunk or first.block_q % then.block_q or then.keep > first.keep:
             raise BadRequest(
                 "attention stages do not narrow", "chunk and block_q divide the stage before, k is smaller"

@@ -1,7 +1,7 @@
 """How much attention mass a selection left out, estimated from the scores it was made with.
 
 A chunk's score is its best key's logit; the mass of a dropped chunk is taken as FILL keys of that logit. The estimate
-is a warning light, not a measurement: README.md has its calibration.
+is a warning light, not a measurement: README.md says what it rests on.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from torch import Tensor
 
 from unabridged.engine.attention.select import Selection
 
-# Keys of a chunk that weigh as much as its best one, fitted on real text (README.md).
+# Keys of a chunk that weigh as much as its best one: a prior, see README.md.
 FILL = 2.0
 
 
 def coverage(stages: Sequence[Selection], attended: Tensor) -> float:
     """Share of attention mass that the last block's selection kept, mean over its lists.
 
-    `stages`: what each stage saw and kept, all for the same queries; each dropped other chunks. `attended` `[G]`: log of
-    the summed exponentials over the attended keys, the largest of each head group.
+    `stages`: what each stage saw and kept, all for the same queries; each dropped other chunks. `attended` `[G]`: log
+    of the summed exponentials over the attended keys, the largest of each head group.
     """
     dropped = torch.stack([_dropped(stage) for stage in stages]).logsumexp(0)
     kept = attended.view(len(dropped), -1).amax(-1)

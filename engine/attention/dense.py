@@ -11,7 +11,6 @@ from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.witness import Seen
 from unabridged.engine.kv.tables import Context
 
-
 # Tokens of room that the copies get at a time, so that decoding rarely moves them.
 _ROOM = 512
 

@@ -10,14 +10,16 @@ from unabridged.engine.attention.config import AttentionRope, SelectionRope
 from unabridged.engine.attention.rope import extend_scale, grouped
 
 
-def selection_queries(style: SelectionRope, positions: Tensor, limits: Tensor, chunks: int, rules: "Rules") -> Tensor:
-    """Positions of queries at `positions` `[B, T]` while `chunks` chunks of a stage are scored: `[B, T]`."""
+def selection_queries(
+    style: SelectionRope, positions: Tensor, limits: Tensor, chunks: Tensor, rules: "Rules"
+) -> Tensor:
+    """Positions of queries at `positions` `[B, T]` while each block's `chunks` `[B]` chunks are scored: `[B, T]`."""
     if style == "relative":
         return positions.new_full(positions.shape, rules.stream + 1)
     if style == "infllm":
         return positions.new_full(positions.shape, rules.stream)
     if style == "chunk-indexed":
-        return positions.clamp(max=chunks + rules.stream)
+        return positions.minimum(chunks[:, None] + rules.stream)
     if style == "dynamic-extend":
         return _after(positions, limits[:, None], rules)
     return positions

@@ -44,12 +44,17 @@ def turn(x: Tensor, angles: Tensor, out: Tensor | None = None) -> Tensor:
     cos, sin = angles[..., 0, :], angles[..., 1, :]
     low, high = x[..., :half], x[..., half:]
     if out is None:
-        out = torch.empty(torch.broadcast_shapes(x.shape[:-1], cos.shape[:-1]) + x.shape[-1:], dtype=x.dtype)
+        out = torch.empty((*_broadcast(x.shape[:-1], cos.shape[:-1]), x.shape[-1]), dtype=x.dtype)
     torch.mul(low, cos, out=out[..., :half])
     torch.addcmul(out[..., :half], high, sin, value=-1, out=out[..., :half])
     torch.mul(high, cos, out=out[..., half:])
     torch.addcmul(out[..., half:], low, sin, out=out[..., half:])
     return out
+
+
+def _broadcast(one: torch.Size, other: torch.Size) -> torch.Size:
+    shape: torch.Size = torch.broadcast_shapes(one, other)
+    return shape
 
 
 def grouped(positions: Tensor, scale: int) -> Tensor:
@@ -58,6 +63,6 @@ def grouped(positions: Tensor, scale: int) -> Tensor:
 
 
 def extend_scale(length: int, window: int, near: int) -> int:
-    """The smallest divisor that brings a context of `length` tokens, its newest `near` exact, into the trained window."""
+    """The smallest divisor that brings `length` tokens, the newest `near` of them exact, into the trained window."""
     far, room = max(0, length - near), max(1, window - near)
     return max(1, -(-far // room))

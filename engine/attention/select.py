@@ -89,17 +89,17 @@ class Selector:
         """Whether a chunk that both stages see has the same score in both."""
         return one.scorer == other.scorer == "exact" and one.chunk == other.chunk and self._style != "chunk-indexed"
 
-    def queries(self, block: Block, chunks: int) -> Tensor:
-        """The block's queries rotated for scoring `chunks` chunks, scaled: `[B, H, T, D]`."""
+    def queries(self, block: Block, chunks: Tensor) -> Tensor:
+        """The block's queries rotated for scoring `chunks` `[B]` chunks, scaled: `[B, H, T, D]`."""
         positions = selection_queries(self._style, block.positions, block.limits, chunks, self._rules)
         return self._rotary.rotate(block.q, positions[:, None]) * block.q.shape[-1] ** -0.5
 
     def _tournament(self, block: Block, index: Tensor, keys: Keys, chunk: int) -> Tensor:
         """Chunk scores by the representative's, `[B, G, C]`."""
         chunks = index.unflatten(-1, (-1, chunk))
-        q = self.queries(block, chunks.shape[2])
+        q = self.queries(block, _count(chunks[..., 0]))
         _, score = self.select_rep(q, chunks, keys)
-        return score.unflatten(1, (keys.heads, -1)).amax(2)
+        return torch.unflatten(score, 1, (keys.heads, -1)).amax(2)
 
     def select_rep(self, q: Tensor, chunks: Tensor, keys: Keys) -> tuple[Tensor, Tensor]:
         """Algorithm 3: each head's representative of each chunk, by a binary tournament between first tokens.
@@ -139,21 +139,22 @@ class Selector:
     def _exact(self, block: Block, index: Tensor, keys: Keys, chunk: int) -> Tensor:
         """Chunk scores by their best key, `[B, G, C]`."""
         index = index.expand(-1, keys.heads, -1)
-        q = self.queries(block, index.shape[-1] // chunk).unflatten(1, (keys.heads, -1)).flatten(2, 3)
+        q = torch.unflatten(self.queries(block, _count(index[..., ::chunk])), 1, (keys.heads, -1)).flatten(2, 3)
         k = keys.gather(index)
         number = torch.arange(index.shape[-1]).div(chunk, rounding_mode="floor")
         positions = selection_keys(self._style, index, number.expand(index.shape), self._rules)
         if positions is not None:
             k = self._rotary.rotate(k, positions)
         best = (k @ q.transpose(-1, -2)).amax(-1).where(index >= 0, -torch.inf)
-        return best.unflatten(-1, (-1, chunk)).amax(-1)
+        return torch.unflatten(best, -1, (-1, chunk)).amax(-1)
 
     def _exact_span(self, block: Block, span: Span, keys: Keys, chunk: int) -> Tensor:
         """`_exact` over a whole span: keys are read in place, run by run."""
-        blocks, heads, queries, dim = block.q.shape
+        blocks = len(block.q)
         chunks = -(-(span.end - span.start) // chunk)
         # [G, D, B * g * T]: one product scores a tile of keys for every query of every block.
-        q = self.queries(block, chunks).unflatten(1, (keys.heads, -1)).permute(1, 4, 0, 2, 3).flatten(2)
+        own = (span.limits - span.start).clamp(min=0).add(chunk - 1).div(chunk, rounding_mode="floor")
+        q = self.queries(block, own).unflatten(1, (keys.heads, -1)).permute(1, 4, 0, 2, 3).flatten(2)
         best = torch.full((keys.heads, chunks * chunk, blocks), -torch.inf)
         tile = max(chunk, _TILE_ELEMENTS // q.shape[-1])
         for position, run in keys.runs(span.start, span.end):
@@ -166,7 +167,7 @@ class Selector:
         best[:, :, : span.end - span.start].masked_fill_(
             torch.arange(span.start, span.end) >= span.limits[:, None, None], -torch.inf
         )
-        return best.unflatten(-1, (-1, chunk)).amax(-1)
+        return torch.unflatten(best, -1, (-1, chunk)).amax(-1)
 
     def _rotated_tile(self, k: Tensor, position: int, start: int, chunk: int) -> Tensor:
         own = torch.arange(position, position + k.shape[1])
@@ -224,6 +225,11 @@ def _split(block: Block, given: Selection | None, size: int) -> tuple[Block, Sel
         return smaller, None
     index, scores, kept = (x.repeat_interleave(parts, 0) for x in (given.index, given.scores, given.kept))
     return smaller, Selection(index, scores, kept)
+
+
+def _count(first: Tensor) -> Tensor:
+    """Chunks of each block's longest list, given the first token of each chunk `[B, J, C]`: `[B]`."""
+    return (first >= 0).sum(-1).amax(1)
 
 
 def _padded(index: Tensor, chunk: int) -> Tensor:

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from unabridged.engine.errors import OutOfMemory
 from unabridged.engine.kv import memory

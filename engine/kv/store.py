@@ -78,7 +78,7 @@ class KvStore:
         """Write the KV in `runs` under `key`. Raises StoreError and leaves no partial file."""
         slots = [slice(run.start, run.start + run.length) for run in runs]
         data = torch.stack([torch.cat([half[:, :, one] for one in slots], dim=2) for half in (pool.k, pool.v)])
-        raw = memoryview(data.contiguous().view(torch.uint8).numpy()).cast("B")
+        raw = memoryview(data.contiguous().view(torch.uint8).numpy().data).cast("B")
         header = Header(
             magic=MAGIC,
             key=key,

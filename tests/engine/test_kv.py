@@ -155,7 +155,9 @@ def test_what_is_stored_comes_back_bit_for_bit_into_other_slots(tmp_path: Path) 
     other = one.allocate(100)
     KvStore(tmp_path, 1 << 30).load("k", one, other)
     for half in (one.k, one.v):
-        assert torch.equal(half[:, :, other[0].start : other[0].start + 100], half[:, :, runs[0].start : runs[0].start + 100])
+        assert torch.equal(
+            half[:, :, other[0].start : other[0].start + 100], half[:, :, runs[0].start : runs[0].start + 100]
+        )
     assert store.used_bytes() > 100 * one.token_bytes
 
 
