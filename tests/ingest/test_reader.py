@@ -85,3 +85,12 @@ def test_one_process_reads_many_files(tmp_path: Path) -> None:
     with Workers(1) as workers:
         assert all(end(list(workers.read(path))).status == Status.READ for path in tmp_path.iterdir())
         assert workers.peak_bytes > 0
+
+
+def test_a_reader_is_not_charged_for_the_size_of_its_parent(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Small.")
+    large = bytearray(600 << 20)
+    large[:: 1 << 12] = b"x" * len(large[:: 1 << 12])
+    with Workers(1) as workers:
+        list(workers.read(tmp_path / "a.txt"))
+        assert 0 < workers.peak_bytes < 200 << 20
