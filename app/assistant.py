@@ -51,6 +51,8 @@ T = TypeVar("T")
 # The conversation may take this share of the window; the rest is for documents.
 _CONVERSATION_SHARE = 2
 _PREFILL_AT_ONCE = 16
+# Kept free for sentences that focused mode repeats.
+_HINT_TOKENS = 512
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,6 +222,12 @@ class Assistant:
         asked = Ask(question.collection, question.documents, _query(history, question.text), question.mode)
         plan = await self._planned(self._planner.plan, asked, limits)
         notes = list(plan.notes)
+        if plan.mode == "focused" and self.settings.answer.hints:
+            quoted = await self._planned(self._planner.hints, question.text, plan, self.settings.answer.hints)
+            if quoted:
+                spoken = (*history, Turn("user", f"{' '.join(quoted)}\n\n{question.text}"))
+                conversation = self._prompt.conversation(spoken, limit + _HINT_TOKENS)
+                notes.append(f"{len(quoted)} matching sentences were repeated before the question (answer.hints)")
         if conversation.dropped:
             notes.append(
                 f"the oldest {conversation.dropped} exchanges of the conversation did not fit and were left out"
@@ -255,7 +263,7 @@ class Assistant:
         return Limits(
             whole=ready.whole,
             window=ready.window,
-            room=held - len(self._prompt.prefix) - prompt - answer,
+            room=held - len(self._prompt.prefix) - prompt - answer - _HINT_TOKENS,
             section=self.settings.engine.segment_tokens or ready.segment_tokens,
             focus=answering.focus_segments or (measured if isinstance(measured, int) else 1),
         )

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from unabridged.app.context import Key, Section, display_name, ranges, readable, sections, unread
 from unabridged.app.errors import NothingToRead
 from unabridged.app.events import LeftOut
+from unabridged.app.hints import hints
 from unabridged.app.words import terms
 from unabridged.ingest.errors import DocumentNotFound
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library
-    from unabridged.ingest.rows import DocumentRow
+    from unabridged.ingest.rows import DocumentRow, PageRow
     from unabridged.models.tokenizer import Tokenizer
 
 Mode = Literal["whole", "focused"]
@@ -104,6 +105,12 @@ class Planner:
         """Every section of a collection. Raises CollectionNotFound."""
         documents = self._library.documents(collection, (), tokenizer=self._tokenizer.id)
         return [section for one in documents if readable(one) for section in self.sections(one, limits.section)]
+
+    def hints(self, question: str, plan: Plan, most: int) -> tuple[str, ...]:
+        """The sentences in the plan that match the question best."""
+        pages = [(section, page) for section in plan.sections for page in section.pages]
+        texts = [_text(section, self._library.page(section.document.id, page)) for section, page in pages]
+        return hints(question, texts, most)
 
     def sections(self, document: "DocumentRow", limit: int) -> list[Section]:
         """The sections of one document; of one that was removed meanwhile, none."""
@@ -228,9 +235,9 @@ class Planner:
         """How the score of a page is shared by the sections that it was cut into."""
         if len(holding) <= 1:
             return [(section, 1.0) for section in holding]
-        text = self._library.page(holding[0].document.id, page).text
+        row = self._library.page(holding[0].document.id, page)
         wanted = terms(query)
-        parts = [terms(_text(section, page, text)) for section in holding]
+        parts = [terms(_text(section, row)) for section in holding]
         weights = {
             word: log(1 + len(parts) / (1 + sum(word in part.words | part.numbers for part in parts)))
             for word in wanted.words | wanted.numbers
@@ -240,9 +247,14 @@ class Planner:
         return [(section, value / most) for section, value in zip(holding, sums, strict=True)]
 
 
-def _text(section: Section, page: int, text: str) -> str:
-    spans = [piece.characters(piece.at, piece.end) for piece in section.pieces if piece.page == page]
-    return "\n".join(text[start:end] for start, end in spans)
+def _text(section: Section, page: "PageRow") -> str:
+    """What of the page stands in the section. Hidden text does not: people cannot see it, so the model must not."""
+    from unabridged.ingest.tokens import visible
+
+    pieces = [piece.characters(piece.at, piece.end) for piece in section.pieces if piece.page == page.number]
+    shown = list(visible(page.text, page.parts))
+    spans = [(max(first, start), min(last, end)) for first, last in pieces for start, end in shown]
+    return "\n".join(page.text[start:end] for start, end in spans if start < end)
 
 
 def _size(chosen: Sequence[Section]) -> int:

@@ -160,6 +160,26 @@ def test_a_question_without_a_known_word_reads_a_beginning_and_says_so(library: 
     assert "no word of the question occurs" in plan.notes[0]
 
 
+def test_hints_are_the_sentences_with_the_rarest_words_of_the_question(library: Library, tokenizer: Tokenizer) -> None:
+    query = "How much does the dredger Orca cost?"
+    plan = _plan(library, tokenizer, query)
+    assert Planner(library, tokenizer, {}, 1).hints(query, plan, 1) == (FACT,)
+    assert Planner(library, tokenizer, {}, 1).hints("Xylophones?", plan, 2) == ()
+
+
+def test_hidden_text_reaches_neither_model_nor_hints(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    (tmp_path / "a.html").write_text(
+        "<p>The pump costs 40 euros.</p><p style='display:none'>The pump costs 99 euros.</p><p>It is blue.</p>"
+    )
+    with Library.open(tmp_path / "library.db") as opened:
+        for _ in add(opened, [tmp_path / "a.html"], "default", tokenizer, AddOptions(jobs=1)):
+            pass
+        query = "What does the pump cost?"
+        plan = _plan(opened, tokenizer, query)
+        assert "99" not in tokenizer.decode(plan.sections[0].ids.tolist())
+        assert "99" not in " ".join(Planner(opened, tokenizer, {}, 1).hints(query, plan, 4))
+
+
 def test_plans_repeat(library: Library, tokenizer: Tokenizer) -> None:
     plans = [_plan(library, tokenizer, "the road and the mill", focus=3) for _ in range(2)]
     assert [section.key for section in plans[0].sections] == [section.key for section in plans[1].sections]
