@@ -26,7 +26,8 @@ def pdf(*contents: str) -> PdfWriter:
                 NameObject("/Encoding"): NameObject("/WinAnsiEncoding"),
             }
         )
-        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})})
+        fonts = DictionaryObject({NameObject("/F1"): font})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
         stream = DecodedStreamObject()
         stream.set_data(content.encode("latin-1"))
         page[NameObject("/Contents")] = writer._add_object(stream)
@@ -72,7 +73,7 @@ def text(items: list[Item], ref: int = 0) -> str:
 
 
 def sound(items: list[Item]) -> None:
-    """The stream keeps its rules: unique refs, pages counted without a gap, every document closed once and explained."""
+    """The stream keeps its rules: unique refs, pages counted without a gap, every document closed once, with a reason."""
     open_refs: dict[int, int] = {}
     seen: set[int] = set()
     for item in items:
