@@ -92,7 +92,8 @@ class Selector:
     def queries(self, block: Block, chunks: Tensor) -> Tensor:
         """The block's queries rotated for scoring `chunks` `[B]` chunks, scaled: `[B, H, T, D]`."""
         positions = selection_queries(self._style, block.positions, block.limits, chunks, self._rules)
-        return self._rotary.rotate(block.q, positions[:, None]) * block.q.shape[-1] ** -0.5
+        scale: float = block.q.shape[-1] ** -0.5
+        return self._rotary.rotate(block.q, positions[:, None]) * scale
 
     def _tournament(self, block: Block, index: Tensor, keys: Keys, chunk: int) -> Tensor:
         """Chunk scores by the representative's, `[B, G, C]`."""
@@ -134,7 +135,8 @@ class Selector:
             positions = torch.ones_like(rep)
         if positions is not None:
             k = self._rotary.rotate(k, positions)
-        return (k @ q.transpose(-1, -2)).amax(-1).where(rep >= 0, -torch.inf)
+        scores: Tensor = k @ q.transpose(-1, -2)
+        return scores.amax(-1).where(rep >= 0, -torch.inf)
 
     def _exact(self, block: Block, index: Tensor, keys: Keys, chunk: int) -> Tensor:
         """Chunk scores by their best key, `[B, G, C]`."""

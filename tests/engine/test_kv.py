@@ -168,7 +168,7 @@ def test_a_file_that_is_not_exactly_right_is_deleted_and_never_used(tmp_path: Pa
     data = bytearray(path.read_bytes())
     if harm == "flipped":
         data[-5] ^= 1
-    harmed = {
+    harmed: dict[str, bytes | bytearray] = {
         "cut": data[:-1],
         "longer": data + b"\0",
         "header": b"{" + data,

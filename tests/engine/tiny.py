@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -35,9 +36,7 @@ def random_qkv(tokens: int, heads: int = 4, kv_heads: int = 2, dim: int = 16, se
     return normal(tokens, heads, dim), 2 * normal(tokens, kv_heads, dim), normal(tokens, kv_heads, dim)
 
 
-def config(
-    preset: str = "8k", refresh: str = "every", window: int = 8192, **overrides: int | str | bool
-) -> AttentionConfig:
+def config(preset: str = "8k", refresh: str = "every", window: int = 8192, **overrides: Any) -> AttentionConfig:
     """A checked configuration, sparse from the first token unless told otherwise."""
     fields: dict[str, int | float | str | bool] = {"dense_below": 0, **overrides}
     return choose(AttentionChoice(preset=preset, refresh=refresh, overrides=fields), window)  # type: ignore[arg-type]
@@ -70,7 +69,7 @@ def feed(attention: ContextAttention, qkv: Qkv, sizes: Iterable[int]) -> Tensor:
 def feed_chunks(attention: ContextAttention, qkv: Qkv, chunk: int) -> Tensor:
     """The output of forward passes of at most `chunk` tokens, `[T, H, D]`."""
     tokens = len(qkv[0])
-    sizes = []
+    sizes: list[int] = []
     out = []
     while (at := sum(sizes)) < tokens:
         sizes.append(attention.fits(min(chunk, tokens - at)))
@@ -84,7 +83,8 @@ def dense(qkv: Qkv) -> Tensor:
     group = len(q) // len(k)
     turn = rotary(q.shape[-1])
     q, k = turn.rotate_range(q, 0), turn.rotate_range(k, 0).repeat_interleave(group, 0)
-    scores = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
+    scale: float = q.shape[-1] ** -0.5
+    scores = q @ k.transpose(1, 2) * scale
     scores.masked_fill_(torch.ones_like(scores[0], dtype=torch.bool).triu(1), -torch.inf)
     return (scores.softmax(-1) @ v.repeat_interleave(group, 0)).transpose(0, 1)
 
