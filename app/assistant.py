@@ -52,7 +52,7 @@ T = TypeVar("T")
 _CONVERSATION_SHARE = 2
 _PREFILL_AT_ONCE = 16
 # Kept free for sentences that focused mode repeats.
-_HINT_TOKENS = 512
+_HINT_TOKENS = 768
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):

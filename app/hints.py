@@ -9,16 +9,19 @@ from collections.abc import Sequence
 from math import log
 
 from unabridged.app.sentences import passages
-from unabridged.app.words import terms
+from unabridged.app.words import joined, terms
 
 # The longest sentence worth repeating, in characters.
-_LONGEST = 400
+_LONGEST = 600
 
 
 def hints(question: str, texts: Sequence[str], most: int) -> tuple[str, ...]:
     """Up to `most` sentences of `texts` that share the rarest words with the question, in the texts' order."""
     sentences = [
-        " ".join(text[start:end].split()) for text in texts for start, end in passages(text) if end - start <= _LONGEST
+        " ".join(joined(text[start:end]).split())
+        for text in texts
+        for start, end in passages(text)
+        if end - start <= _LONGEST
     ]
     found = [terms(sentence) for sentence in sentences]
     wanted = terms(question)
