@@ -5,11 +5,11 @@ from collections.abc import Callable
 from time import monotonic
 
 import pytest
+from tests.ui.scripted_server import ScriptedServer
 from textual.pilot import Pilot
 
 from unabridged.app.client import DocumentInfo, PageInfo, PartInfo, SearchHit
 from unabridged.app.events import Answer, Citation, LeftOut, Receipt, Sentence
-from unabridged.ui.testing import ScriptedServer
 
 LEASE = (
     "LEASE AGREEMENT\n\n"

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.ui.scripted_server import ScriptedServer
 from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, OptionList, Static
@@ -17,7 +18,6 @@ from unabridged.ui.screens.dialogs import Confirm, PasswordDialog, PathDialog, R
 from unabridged.ui.screens.help import HelpScreen
 from unabridged.ui.screens.main import MainScreen
 from unabridged.ui.screens.page import PageScreen
-from unabridged.ui.testing import ScriptedServer
 from unabridged.ui.tree import patterns
 from unabridged.ui.tui import UnabridgedApp
 from unabridged.ui.widgets.chat import Chat

@@ -2,9 +2,9 @@
 
 import pytest
 from msgspec.structs import replace
+from tests.ui.scripted_server import ScriptedServer
 
 from unabridged.app.client import DocumentInfo
-from unabridged.ui.testing import ScriptedServer
 from unabridged.ui.tree import Node, build, matching, patterns
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Static
 
 from unabridged.app.client import Exchange as StoredExchange
-from unabridged.ui.widgets.exchange import Exchange, Sources
+from unabridged.ui.widgets.exchange import Exchange, Sources, citation_keys
 
 WELCOME = """Ask a question about the documents on the left.
 
@@ -23,17 +23,7 @@ F1 lists all keys.  Ctrl+P finds every command by name."""
 class Chat(VerticalScroll):
     """Holds the exchanges of one conversation. Digits open citations of the newest answer."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            str(number),
-            f"cite({number})",
-            "Open citation",
-            show=False,
-            id=f"chat.citation.{number}",
-            tooltip=f"Open the page behind citation [{number}] of the newest answer",
-        )
-        for number in range(1, 10)
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = citation_keys("chat", "the newest answer")
 
     def compose(self) -> ComposeResult:
         """A word of welcome until something is asked."""

@@ -35,20 +35,25 @@ def _source(citation: Citation) -> Content:
     return Content.assemble((mark, "bold $text-accent"), line[len(mark) :])
 
 
-class Exchange(Vertical):
-    """One question and its answer."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
+def citation_keys(where: str, answer: str) -> list[BindingType]:
+    """The digits, for a widget `where` that opens the citations of `answer`."""
+    return [
         Binding(
             str(number),
             f"cite({number})",
             "Open citation",
             show=False,
-            id=f"answer.citation.{number}",
-            tooltip=f"Open the page behind citation [{number}] of this answer",
+            id=f"{where}.citation.{number}",
+            tooltip=f"Open the page behind citation [{number}] of {answer}",
         )
         for number in range(1, 10)
     ]
+
+
+class Exchange(Vertical):
+    """One question and its answer."""
+
+    BINDINGS: ClassVar[list[BindingType]] = citation_keys("answer", "this answer")
 
     def __init__(self, question: str) -> None:
         super().__init__()
