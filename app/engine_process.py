@@ -45,7 +45,8 @@ class WorkerCommand:
             "--queue": str(queue_limit),
         }
         words = [word for pair in named.items() for word in pair]
-        return [sys.executable, "-m", "unabridged.engine.worker", *words]
+        # -P: never import a module from the folder that the user happens to be in.
+        return [sys.executable, "-P", "-m", "unabridged.engine.worker", *words]
 
 
 class EngineProcess:

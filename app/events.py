@@ -137,8 +137,10 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True, tag="file"):
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True, tag="added"):
-    """The end of reading files: how many files of each status and change. `files` and `statuses` do not count those that
-    are gone ("removed" in `changes`)."""
+    """The end of reading files: how many files of each status and change.
+
+    `files` and `statuses` do not count those that are gone ("removed" in `changes`).
+    """
 
     collection: str
     files: int

@@ -1,7 +1,7 @@
 """Finding the server, or starting one that ends with us.
 
 `connect` uses the server that the runtime file names if it is alive and of our version; otherwise it starts
-`python -m unabridged serve --child`, whose standard input is a pipe from us: when we end, however we end, the pipe
+`python -P -m unabridged serve --child`, whose standard input is a pipe from us: when we end, however we end, the pipe
 closes and the child stops. Imports neither the server nor the engine.
 """
 
@@ -156,6 +156,8 @@ async def _start(settings: Settings, locations: Locations) -> asyncio.subprocess
     with _log(locations.log) as log:
         return await asyncio.create_subprocess_exec(
             sys.executable,
+            # -P: never import a module from the folder that the user happens to be in.
+            "-P",
             "-m",
             "unabridged",
             "serve",

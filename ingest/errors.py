@@ -7,6 +7,7 @@
         LibraryDamaged     the database cannot be used as it is
         DocumentNotFound   no document matches
         CollectionNotFound no collection of that name
+        ReaderUnavailable  the process that reads files cannot be started
 
 A single file that cannot be read is never an exception out of ingest: it is a document with a status and a reason.
 """
@@ -48,3 +49,9 @@ class CollectionNotFound(IngestError):
     """No collection of that name."""
 
     code = "collection_not_found"
+
+
+class ReaderUnavailable(IngestError):
+    """The process that reads files cannot be started."""
+
+    code = "reader_unavailable"

@@ -23,7 +23,7 @@ import msgspec
 
 from unabridged.ingest import wire
 from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Status
-from unabridged.ingest.errors import IngestError
+from unabridged.ingest.errors import ReaderUnavailable
 from unabridged.ingest.limits import Limits
 
 _START_SECONDS = 60
@@ -31,12 +31,6 @@ _STARTS = 5
 _RESUMES = 5  # pages or messages of one file that may each cost a process
 _RECYCLE_BYTES = 512 << 20
 _RECYCLE_FILES = 2_000
-
-
-class ReaderUnavailable(IngestError):
-    """The process that reads files cannot be started."""
-
-    code = "reader_unavailable"
 
 
 class _Gone(Exception):

