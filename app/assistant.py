@@ -18,6 +18,7 @@ import msgspec
 from unabridged.app.checking import Said, check
 from unabridged.app.context import Layout, Section, display_name
 from unabridged.app.conversations import new_id, turns
+from unabridged.app.errors import SettingsInvalid
 from unabridged.app.events import Answer, AskEvent, Delta, Question, Stage, Turn
 from unabridged.app.prompt import Prompt
 from unabridged.app.receipt import announcement, receipt
@@ -40,7 +41,7 @@ from unabridged.engine.events import (
 
 if TYPE_CHECKING:
     from unabridged.app.conversations import Conversations
-    from unabridged.app.settings import Settings
+    from unabridged.app.settings import EngineSettings, Settings
     from unabridged.app.supervisor import Supervisor
     from unabridged.ingest.library import Library
     from unabridged.models.registry import InstalledModel
@@ -281,7 +282,7 @@ class Assistant:
             segments=_segments(exchange.plan.sections),
             prompt=pack_ids(exchange.prompt),
             sampling=exchange.question.sampling,
-            attention=AttentionChoice(preset=engine.preset, refresh=engine.refresh),
+            attention=attention_choice(engine),
             attribution=not exchange.bare,
         )
 
@@ -353,6 +354,23 @@ class _Pace:
         if done <= 0:
             return None
         return round((time.monotonic() - self._began) * (event.total - event.done) / done, 1)
+
+
+def attention_choice(engine: "EngineSettings") -> AttentionChoice:
+    """The attention that the settings ask for. Values are numbers and words; the engine checks names and ranges."""
+    overrides: dict[str, int | float | str | bool] = {}
+    for entry in engine.overrides:
+        name, equals, value = entry.partition("=")
+        if not equals:
+            raise SettingsInvalid(f"setting engine.overrides has {entry!r}", "write name=value, such as k=1024")
+        overrides[name.strip()] = _value(value.strip())
+    return AttentionChoice(preset=engine.preset, refresh=engine.refresh, overrides=overrides)
+
+
+def _value(text: str) -> int | str | bool:
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 
 def _segments(sections: Sequence[Section]) -> tuple[Segment, ...]:

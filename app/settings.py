@@ -50,6 +50,8 @@ class EngineSettings(Group):
     """The attention preset; "auto" takes the one made for the model's window."""
     refresh: Literal["paper", "fast", "flash", "every"] = "paper"
     """How often attention looks anew at what to attend to: "every" step, or as the paper's presets."""
+    overrides: tuple[str, ...] = ()
+    """Single attention settings instead of the preset's, as name=value, such as k=1024 or stream=256."""
     queue: int = Field(default=32, ge=1)
     """Requests that may wait; further ones are refused with "try again later"."""
 

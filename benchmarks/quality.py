@@ -2,10 +2,11 @@
 
     python -m benchmarks.quality --text pepys_diary.txt.xz --data-dir DIR [--only NAME ...] [--needles 20]
 
-Passkeys: filler documents of about 2,000 tokens of real prose; in one of them, at depth 0 to 100 % of the context, a
-sentence with a five-digit pass key. Asked over everything (mode whole), at three context lengths, with several
-attention settings. Look-alikes: 32 facts that differ in a name and a number, two in each of 16 documents, asked in mode
-focused and whole. An answer counts when it contains the number and no other number of the same length.
+Passkeys: filler documents of about 1,900 tokens of real prose; in one of them, at depth 0 to 100 % of the context, a
+sentence with a five-digit number ("The special magic number for the orchard is 48213."). Asked over everything (mode
+whole), at three context lengths, with several attention settings. Look-alikes: 32 facts that differ in a name and a
+number, two in each of 16 documents, asked in mode focused and whole. An answer counts when it contains the number and
+no other number of the same length.
 
 DIR must have a model installed (`unabridged --data-dir DIR models add smollm2-135m`). Prints a table with 95 % Wilson
 intervals and writes benchmarks/results/quality-<model>.json with the machine, the commit and every answer.
@@ -21,6 +22,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.report import interval, machine, save
 
@@ -36,6 +38,10 @@ PLACES = (
     "Delmore Whitby Carrow Linden Marsten Osprey Fenwick Dunmore"
 )
 THINGS = ("vault", "locker")
+SECRETS = (
+    "lighthouse orchard violin quarry harness almanac turbine lantern meadow compass "
+    "chimney parrot saddle walnut harbour glacier pepper balcony feather anchor"
+)
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,12 @@ class Outcome:
 
 
 # Settings of each variant, and the collections that it is asked over.
-VARIANTS: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
+VARIANTS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
     "dense": ({}, ("passkey-6k",), "whole"),
-    "8k preset": ({"engine.overrides": "dense_below=0"}, ("passkey-6k",), "whole"),
+    "8k preset": ({"engine.overrides": ("dense_below=0",)}, ("passkey-6k",), "whole"),
     "8k preset, past the window": ({}, ("passkey-16k", "passkey-32k"), "whole"),
     "paper 3k": (
-        {"engine.preset": "3k", "engine.overrides": "dense_below=0"},
+        {"engine.preset": "3k", "engine.overrides": ("dense_below=0",)},
         ("passkey-6k", "passkey-16k", "passkey-32k"),
         "whole",
     ),
@@ -111,7 +117,8 @@ def write_passkeys(folder: Path, text: str, needles: int) -> list[Case]:
     for index in range(needles):
         depth = index / max(1, needles - 1)
         number = str(numbers.randrange(10000, 99999))
-        sentence = f"The pass key is {number}. Remember it. {number} is the pass key."
+        thing = SECRETS.split()[index]
+        sentence = f"The special magic number for the {thing} is {number}."
         holder = insert(next(source), sentence, numbers.random())
         for name, documents in (("6k", 3), ("16k", 8), ("32k", 16)):
             collection = f"passkey-{name}-{index}"
@@ -126,7 +133,7 @@ def write_passkeys(folder: Path, text: str, needles: int) -> list[Case]:
                 (target / side / f"diary-{filler.index(passage):02}.txt").write_text(passage, "utf-8")
             (target / "b").mkdir()
             (target / "b" / "diary.txt").write_text(holder, "utf-8")
-            cases.append(Case(collection, "What is the pass key?", number, depth))
+            cases.append(Case(collection, f"What is the special magic number for the {thing}?", number, depth))
     return cases
 
 
@@ -229,7 +236,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True, help="the prose, .txt.xz")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--only", action="append", choices=list(VARIANTS))
-    parser.add_argument("--needles", type=int, default=20)
+    parser.add_argument("--needles", type=int, default=20, choices=range(1, 21))
     arguments = parser.parse_args()
     outcomes = asyncio.run(run(arguments))
     print(table(outcomes))

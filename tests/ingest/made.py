@@ -73,7 +73,7 @@ def text(items: list[Item], ref: int = 0) -> str:
 
 
 def sound(items: list[Item]) -> None:
-    """The stream keeps its rules: unique refs, pages counted without a gap, every document closed once, with a reason."""
+    """The stream keeps its rules: unique refs, pages counted without a gap, each document closed, with a reason."""
     open_refs: dict[int, int] = {}
     seen: set[int] = set()
     for item in items:
