@@ -1,21 +1,26 @@
 """The command line: arguments in, exit codes out.
 
     0 ok   1 the work failed   2 usage   3 the engine or server cannot be reached or started
-    4 partly done (files that could not be read are listed)   130 interrupted
+    4 partly done (files that could not be read are listed)   130 interrupted   128+n ended by signal n
 
 Data goes to standard output, narration to standard error. Only click is imported before a command is chosen, so that
 help is there at once. Commands live in app/commands; this module knows their names and who may fail how.
 """
 
+import errno
 import os
+import signal
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
 
 from unabridged import __version__
+from unabridged.app.printable import one_line, printable
 from unabridged.models.errors import UnabridgedError
 
 FAILED, USAGE, NO_ENGINE, PARTLY, INTERRUPTED = 1, 2, 3, 4, 130
@@ -85,9 +90,33 @@ def cli(ctx: click.Context, data_dir: Path | None) -> None:
     ctx.obj = App(data_dir)
 
 
+# What to do where the system refuses.
+_WAYS_OUT = {
+    errno.ENOSPC: "free some space on that disk, then run the same command again",
+    errno.EDQUOT: "free some space within your quota, then run the same command again",
+    errno.EACCES: "check its permissions, or choose another folder with --data-dir",
+    errno.EPERM: "check its permissions, or choose another folder with --data-dir",
+    errno.EROFS: "choose a folder that can be written with --data-dir",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENOMEM: "close other programs",
+}
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            # A terminal that cannot show a character must not end the command.
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(run(arguments))
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """Ends as Ctrl+C does: what was begun is undone, processes that were started end, the terminal is as it was."""
+    raise SystemExit(128 + number)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -95,7 +124,8 @@ def run(arguments: list[str] | None = None) -> int:
     stdout = sys.stdout
     try:
         result = cli.main(arguments, prog_name="unabridged", standalone_mode=False)
-        sys.stdout.flush()
+        if stdout is not None:
+            stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code
@@ -104,7 +134,7 @@ def run(arguments: list[str] | None = None) -> int:
     except UnabridgedError as error:
         return fail(error)
     except (KeyboardInterrupt, click.Abort):
-        print("unabridged: interrupted", file=sys.stderr)
+        say("unabridged: interrupted")
         return INTERRUPTED
     except SystemExit as stop:
         # click ends like this, with another stdout in place, when whoever read ours has seen enough: no failure.
@@ -113,12 +143,21 @@ def run(arguments: list[str] | None = None) -> int:
         # The same at the last flush; Python's own at exit must not complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _refused(error)
+    except Exception as error:
+        return _surprised(error)
 
 
 def fail(error: UnabridgedError) -> int:
     """Say what failed; returns the exit code of it."""
-    print(f"unabridged: error: {error}", file=sys.stderr)
+    say(f"unabridged: error: {error}")
     return exit_code(error.code)
+
+
+def say(text: str) -> None:
+    """A line on standard error, harmless for a terminal."""
+    click.echo(printable(text), err=True)
 
 
 def exit_code(code: str) -> int:
@@ -131,5 +170,26 @@ def _usage(error: click.ClickException) -> int:
     context: Any = getattr(error, "ctx", None)
     if context is not None:
         hint = f" (see `{context.command_path} --help`)"
-    print(f"unabridged: error: {error.format_message()}{hint}", file=sys.stderr)
+    say(f"unabridged: error: {one_line(error.format_message())}{hint}")
     return error.exit_code
+
+
+def _refused(error: OSError) -> int:
+    """What the system does not let us do, such as writing to a full disk."""
+    thing = f"{one_line(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
+    hint = _WAYS_OUT.get(error.errno or 0, "")
+    say(f"unabridged: error: {thing}{error.strerror or error}" + (f" ({hint})" if hint else ""))
+    return FAILED
+
+
+def _surprised(error: Exception) -> int:
+    """A fault of ours: still one line, and the place of it for whoever is to mend it."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(where.filename).name}:{where.lineno}"
+    if "UNABRIDGED_TRACEBACK" in os.environ:
+        traceback.print_exception(error)
+    say(
+        f"unabridged: error: {type(error).__name__}: {one_line(str(error))} at {place}"
+        " (a fault of unabridged: please report it; UNABRIDGED_TRACEBACK=1 shows where it happened)"
+    )
+    return FAILED

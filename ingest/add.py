@@ -132,7 +132,7 @@ class _Adding:
         return Progress(done=self._done, total=total, walked=walked, current=current, pages=pages)
 
     def _files(self, places: Iterable[Found | Problem], jobs: int) -> Iterator[AddItem]:
-        with closing(read_ahead(self._tasks(places), self._start, jobs)) as streams:
+        with closing(read_ahead(self._tasks(places), self._start, jobs, self._fetcher.abort)) as streams:
             for task, stream in streams:
                 if stream is not None:
                     yield self._progress(task.path)

@@ -68,10 +68,14 @@ class Stream(Generic[Result]):
 
 
 def read_ahead(
-    tasks: Iterator[Task], start: Callable[[Task], Iterator[Result] | None], jobs: int
+    tasks: Iterator[Task],
+    start: Callable[[Task], Iterator[Result] | None],
+    jobs: int,
+    abort: Callable[[], None] = lambda: None,
 ) -> Generator[tuple[Task, Stream[Result] | None], None, None]:
     """Each task with its stream, in order. `start` says, in the consumer's thread, what runs for a task: None for
-    nothing. Streams yield no None. Closing the generator stops the threads after the item that each is at."""
+    nothing. Streams yield no None. Closing the generator stops the threads after the item that each is at; `abort`
+    is called then, so that they need not wait for that item."""
     stop = threading.Event()
     waiting: deque[tuple[Task, Stream[Result] | None]] = deque()
     running = 0
@@ -89,8 +93,11 @@ def read_ahead(
                     yield waiting.popleft()
             while waiting:
                 yield waiting.popleft()
-        finally:
+        except BaseException:
             stop.set()
+            abort()
+            raise
+        finally:
             for _, stream in waiting:
                 if stream is not None:
                     stream.close()

@@ -8,6 +8,7 @@
         DocumentNotFound   no document matches
         CollectionNotFound no collection of that name
         ReaderUnavailable  the process that reads files cannot be started
+        ReadingAborted     the addition was stopped while a file was read
 
 A single file that cannot be read is never an exception out of ingest: it is a document with a status and a reason.
 """
@@ -55,3 +56,9 @@ class ReaderUnavailable(IngestError):
     """The process that reads files cannot be started."""
 
     code = "reader_unavailable"
+
+
+class ReadingAborted(IngestError):
+    """The addition was stopped while a file was read."""
+
+    code = "reading_aborted"

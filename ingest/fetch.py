@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from unabridged.ingest.database import connect
 from unabridged.ingest.detect import HEAD, detect
 from unabridged.ingest.document import Item, Kind, Status
 from unabridged.ingest.walk import Found, Problem, look
 from unabridged.ingest.worker import Workers
+
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,10 @@ class Fetcher:
         self._workers = workers
         self._password = password
         self._force = force
+
+    def abort(self) -> None:
+        """Ends all steps that run, wherever they are."""
+        self._workers.abort()
 
     def wants(self, content: sqlite3.Row) -> bool:
         """Whether a content that is stored should be read again though its bytes are the same."""
@@ -59,7 +66,15 @@ class Fetcher:
                 if detect(file.read(HEAD), Path(found.path).name).kind is not Kind.MAILBOX:
                     return None
                 file.seek(0)
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            return self._digest(file)
+
+    def _digest(self, file: BinaryIO) -> str:
+        """In pieces, so that it can be stopped: a mailbox may have hundreds of gigabytes."""
+        digest = hashlib.sha256()
+        while piece := file.read(_PIECE):
+            self._workers.check()
+            digest.update(piece)
+        return digest.hexdigest()
 
     def _stored(self, sha256: str | None) -> bool:
         with closing(connect(self._database)) as connection:

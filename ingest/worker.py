@@ -5,7 +5,7 @@
 
 However a reader process ends, the stream of its file is whole: every document that was opened is closed with a status
 and a reason, and every page that was announced comes, read or flagged UNREAD. A file never raises; `ReaderUnavailable`
-is raised when no reader process can be started at all.
+is raised when no reader process can be started at all. `Workers.abort`, from any thread, ends all readings at once.
 """
 
 import os
@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ import msgspec
 
 from unabridged.ingest import wire
 from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Status
-from unabridged.ingest.errors import ReaderUnavailable
+from unabridged.ingest.errors import ReaderUnavailable, ReadingAborted
 from unabridged.ingest.limits import Limits
 
 _START_SECONDS = 60
@@ -42,10 +43,43 @@ class _Gone(Exception):
         self.killed = killed
 
 
+class _Alive:
+    """The processes that run, so that all of them can be ended from another thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self.aborted = False
+
+    def add(self, process: subprocess.Popen[bytes]) -> None:
+        """A process was started."""
+        with self._guard:
+            self._processes.add(process)
+            if self.aborted:
+                process.kill()
+
+    def remove(self, process: subprocess.Popen[bytes]) -> None:
+        """A process has ended."""
+        with self._guard:
+            self._processes.discard(process)
+
+    def abort(self) -> None:
+        """Ends all that run, and all that will be started."""
+        with self._guard:
+            self.aborted = True
+            for process in self._processes:
+                process.kill()
+
+    def check(self) -> None:
+        """Raises ReadingAborted after `abort`."""
+        if self.aborted:
+            raise ReadingAborted("reading was stopped")
+
+
 class _Process:
     """One reader process."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, alive: _Alive) -> None:
         # -P: never import a module from the folder that the user happens to be in.
         command = [sys.executable, "-P", "-B", "-m", "unabridged.ingest.reader", msgspec.json.encode(limits).decode()]
         pipe = subprocess.PIPE
@@ -53,6 +87,8 @@ class _Process:
         self._in = cast(IO[bytes], self._popen.stdin)
         self._out = cast(IO[bytes], self._popen.stdout)
         self._err = cast(IO[bytes], self._popen.stderr)
+        self._alive = alive
+        alive.add(self._popen)
         self._buffer = bytearray()
         self.files = 0
         self.peak_bytes = 0
@@ -127,19 +163,21 @@ class _Process:
         """Ends the process now."""
         self._popen.kill()
         self._popen.wait()
+        self._alive.remove(self._popen)
         self._in.close()
         self._out.close()
 
 
-def _started(limits: Limits) -> _Process:
+def _started(limits: Limits, alive: _Alive) -> _Process:
     """A new process. One that was killed at birth, as by a system short of memory, is tried again."""
     for _ in range(_STARTS - 1):
+        alive.check()
         try:
-            return _Process(limits)
+            return _Process(limits, alive)
         except ReaderUnavailable as error:
             if "signal" not in error.hint:
                 raise
-    return _Process(limits)
+    return _Process(limits, alive)
 
 
 class _Ledger:
@@ -223,6 +261,7 @@ class Workers:
         self.count = count
         self.limits = limits or Limits()
         self.peak_bytes = 0
+        self._alive = _Alive()
         self._slots: queue.LifoQueue[_Process | None] = queue.LifoQueue()
         for _ in range(count):
             self._slots.put(None)
@@ -235,11 +274,11 @@ class Workers:
 
     def read(self, path: Path, password: str | None = None) -> Generator[Item, None, None]:
         """The items of one file, as they come. Waits while all processes are busy. Leaving the iterator early ends the
-        process that reads."""
+        process that reads. Raises ReadingAborted after `abort`."""
         process = self._slots.get()
         whole = False
         try:
-            reading = _FileReading(path.absolute(), password, self.limits, process)
+            reading = _FileReading(path.absolute(), password, self.limits, self._alive, process)
             process = None
             try:
                 yield from reading.items()
@@ -250,8 +289,16 @@ class Workers:
             self.peak_bytes = max(self.peak_bytes, process.peak_bytes if process else 0)
             self._slots.put(process)
 
+    def abort(self) -> None:
+        """Ends all readings now, whatever they wait for; no file can be read any more. Safe to call from any thread."""
+        self._alive.abort()
+
+    def check(self) -> None:
+        """Raises ReadingAborted after `abort`."""
+        self._alive.check()
+
     def close(self) -> None:
-        """Ends the processes."""
+        """Ends the processes. Waits for those in use."""
         for _ in range(self.count):
             if process := self._slots.get():
                 process.kill()
@@ -262,10 +309,13 @@ class Workers:
 class _FileReading:
     """One file through one process, or through its successors where a page ends it."""
 
-    def __init__(self, path: Path, password: str | None, limits: Limits, process: _Process | None) -> None:
+    def __init__(
+        self, path: Path, password: str | None, limits: Limits, alive: _Alive, process: _Process | None
+    ) -> None:
         self.path = path
         self.password = password
         self.limits = limits
+        self.alive = alive
         self.process = process
         self.ledger = _Ledger()
         self.lost: list[str] = []
@@ -280,6 +330,7 @@ class _FileReading:
                 return
             except _Gone as gone:
                 self._bury()
+                self.alive.check()
                 reason = str(gone)
                 if gone.killed and self._once_more():
                     continue
@@ -304,7 +355,7 @@ class _FileReading:
         return True
 
     def _attempt(self) -> Iterator[Item]:
-        self.process = process = self.process or _started(self.limits)
+        self.process = process = self.process or _started(self.limits, self.alive)
         ledger, resumed, drop = self.ledger, self.ledger.kind is not None, 0
         skip, first = ledger.done(), max(1, ledger.refs)
         if self.replay and ledger.kind == Kind.MAILBOX:

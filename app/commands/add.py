@@ -12,6 +12,7 @@ import click
 
 from unabridged.app.cli import FAILED, PARTLY
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
+from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
     from unabridged.ingest.rows import AddItem, FileDone, Progress
@@ -109,7 +110,7 @@ def _narrate(app: App, items: "Iterable[AddItem]", plain: bool, as_json: bool) -
 
 def _problem(item: "FileDone") -> str:
     reason = f": {item.reason}" if item.reason else ""
-    return f"{item.status.replace('_', ' ')}  {item.path}{reason}"
+    return one_line(f"{item.status.replace('_', ' ')}  {item.path}{reason}")
 
 
 def _summary(app: App, statuses: Counter[str], changes: Counter[str], seconds: float) -> None:
@@ -147,5 +148,5 @@ class _Bar:
             self._task,
             completed=item.done,
             total=item.total if item.walked else None,
-            description=Path(item.current).name + pages,
+            description=one_line(Path(item.current).name) + pages,
         )

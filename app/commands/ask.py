@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unabridged.app.cli import exit_code
+from unabridged.app.cli import exit_code, say
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
 from unabridged.app.events import Answer, Delta, Problem, Question, Stage
+from unabridged.app.printable import one_line, printable
 from unabridged.engine.events import Sampling
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class _Screen:
             return
         if stage.name == "plan":
             self._end_status()
-            self._app.console.print(stage.text, markup=False, style="dim")
+            self._app.console.print(printable(stage.text), markup=False, style="dim")
             return
         if not self._app.console.is_terminal:
             return
@@ -153,6 +154,7 @@ class _Screen:
     def delta(self, text: str) -> None:
         self._end_status()
         if self._live:
+            text = printable(text)
             self._streamed += text
             click.echo(text, nl=False)
             sys.stdout.flush()
@@ -163,14 +165,14 @@ class _Screen:
             emit(answer_json(answer))
             return
         self._replace_streamed()
-        click.echo(answer.answer)
+        click.echo(printable(answer.answer))
         if answer.citations:
             click.echo()
         for citation in answer.citations:
-            page = citation.label or citation.page
+            page = one_line(citation.label) or citation.page
             doubt = "" if citation.verified else " (nearest passage, does not support it)"
-            click.echo(f"[{citation.n}] {citation.document}, page {page}{doubt}")
-            click.echo(f"    “{' '.join(citation.quote.split())}”")
+            click.echo(f"[{citation.n}] {one_line(citation.document)}, page {page}{doubt}")
+            click.echo(f"    “{printable(' '.join(citation.quote.split()))}”")
         if not self._quiet:
             self._receipt(answer)
 
@@ -179,7 +181,7 @@ class _Screen:
         if self._live and self._streamed:
             click.echo()
         hint = f" ({problem.hint})" if problem.hint else ""
-        click.echo(f"unabridged: error: {problem.message}{hint}", err=True)
+        say(f"unabridged: error: {problem.message}{hint}")
         return exit_code(problem.code)
 
     def _receipt(self, answer: Answer) -> None:
@@ -187,7 +189,7 @@ class _Screen:
 
         self._app.console.print()
         for line in receipt_lines(answer.receipt):
-            self._app.console.print(line, markup=False, style="dim")
+            self._app.console.print(one_line(line), markup=False, style="dim")
         if answer.conversation:
             self._app.console.print(f"go on with --conversation {answer.conversation}", markup=False, style="dim")
 
@@ -227,7 +229,7 @@ def _progress(stage: Stage) -> str:
 
     share = f" {stage.done:,} of {stage.total:,} {stage.unit}" if stage.total else ""
     left = f", {stage.seconds_left:.0f} s left" if stage.seconds_left else ""
-    return escape(f"{stage.text}{share}{left}")
+    return escape(one_line(stage.text) + f"{share}{left}")
 
 
 def _width(line: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from unabridged.app.locations import Locations
+from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,7 +99,7 @@ def emit(entry: Any) -> None:
 
 def table(rows: Iterable[Iterable[str]], heads: Iterable[str], right: frozenset[int] = frozenset()) -> None:
     """Aligned columns on standard output; the last column is never padded. Heads only for people."""
-    lines = [[*map(str, row)] for row in rows]
+    lines = [[one_line(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         lines.insert(0, [*heads])
     widths = [max((len(line[column]) for line in lines), default=0) for column in range(len(lines[0]) if lines else 0)]

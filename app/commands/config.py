@@ -35,14 +35,14 @@ def config(ctx: click.Context, as_json: bool) -> None:
     )
 
 
-@config.command()
+@config.command(epilog=examples("unabridged config path"))
 @pass_app
 def path(app: App) -> None:
     """Print where the settings file lies, whether it exists or not."""
     click.echo(app.locations.config_file)
 
 
-@config.command("get")
+@config.command("get", epilog=examples("unabridged config get answer.mode"))
 @click.argument("key")
 @pass_app
 def get(app: App, key: str) -> None:
@@ -52,7 +52,7 @@ def get(app: App, key: str) -> None:
     click.echo(_plain(value_of(app.settings(), key)))
 
 
-@config.command("set")
+@config.command("set", epilog=examples("unabridged config set answer.mode whole"))
 @click.argument("key")
 @click.argument("value")
 @pass_app

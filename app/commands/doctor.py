@@ -4,6 +4,7 @@ import click
 
 from unabridged.app.cli import FAILED
 from unabridged.app.commands.common import App, emit, examples, json_option, pass_app
+from unabridged.app.printable import one_line
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -22,8 +23,9 @@ def doctor(app: App, as_json: bool) -> int:
             emit({"check": finding.check, "level": finding.level, "text": finding.text, "remedy": finding.remedy})
             continue
         click.echo(
-            f"{click.style(finding.level.ljust(4), fg=_COLOURS[finding.level])}  {finding.check}: {finding.text}"
+            f"{click.style(finding.level.ljust(4), fg=_COLOURS[finding.level])}  {finding.check}: "
+            + one_line(finding.text)
         )
         if finding.remedy:
-            click.echo(f"      {finding.remedy}")
+            click.echo(f"      {one_line(finding.remedy)}")
     return FAILED if failed else 0

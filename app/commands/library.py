@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app, table
+from unabridged.app.printable import one_line, printable
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library
@@ -64,9 +65,9 @@ def show(app: App, document: str, page: int | None, as_json: bool) -> None:
     for one in pages:
         if len(pages) > 1:
             click.echo(f"--- page {_page_name(one)} ---", err=not sys.stdout.isatty())
-        click.echo(one.text)
+        click.echo(printable(one.text))
     for child in children:
-        click.echo(f"{child.path}  {child.title}".rstrip())
+        click.echo(one_line(f"{child.path}  {child.title}").rstrip())
 
 
 @click.command(epilog=examples('unabridged search "termination notice"', "unabridged search dredging --json"))
@@ -83,7 +84,7 @@ def search(app: App, query: tuple[str, ...], collection: str, limit: int, as_jso
         if as_json:
             emit({"document": hit.document.path, "page": hit.page, "snippet": hit.snippet})
         else:
-            click.echo(f"{click.style(hit.document.path, bold=True)}, page {hit.label or hit.page}")
+            click.echo(f"{click.style(one_line(hit.document.path), bold=True)}, page {one_line(hit.label) or hit.page}")
             click.echo(f"  {_marked(hit)}")
     if not hits:
         click.echo("nothing found", err=True)
@@ -100,6 +101,9 @@ def rm(app: App, patterns: tuple[str, ...], collection: str, everything: bool, y
     """Take documents out of a collection. The files themselves are never touched."""
     if bool(patterns) == everything:
         raise click.UsageError("name what to remove, or give --all")
+    if "" in patterns:
+        # An unset variable of a script must not empty the collection.
+        raise click.UsageError("an empty name would match everything; give --all for that")
     with app.library() as library:
         if everything:
             if not yes and sys.stdin.isatty():
@@ -111,7 +115,7 @@ def rm(app: App, patterns: tuple[str, ...], collection: str, everything: bool, y
         if as_json:
             emit({"path": path, "change": "removed"})
         else:
-            click.echo(path)
+            click.echo(one_line(path))
 
 
 def document_json(row: "DocumentRow") -> dict[str, Any]:
@@ -149,7 +153,9 @@ def _resolve(library: "Library", name: str) -> "DocumentRow":
 
     from unabridged.ingest.errors import DocumentNotFound
 
-    if name.isdigit():
+    if not name:
+        raise click.UsageError("the document's name is empty")
+    if name.isascii() and name.isdigit():
         return library.document(int(name))
     every = library.documents(None)
     wanted = {name, str(Path(name).expanduser().absolute())}
@@ -166,11 +172,11 @@ def _resolve(library: "Library", name: str) -> "DocumentRow":
 
 def _narrate_status(row: "DocumentRow") -> None:
     if row.status != "read":
-        click.echo(f"{row.path}: {row.status.replace('_', ' ')}: {row.reason}", err=True)
+        click.echo(one_line(f"{row.path}: {row.status.replace('_', ' ')}: {row.reason}"), err=True)
 
 
 def _page_name(page: "PageRow") -> str:
-    return f"{page.number} ({page.label})" if page.label else str(page.number)
+    return f"{page.number} ({one_line(page.label)})" if page.label else str(page.number)
 
 
 def _marked(hit: "Hit") -> str:
@@ -178,9 +184,12 @@ def _marked(hit: "Hit") -> str:
     out, at = [], hit.start
     for first, last in hit.marks:
         start, end = first - hit.start, last - hit.start
-        out += [hit.snippet[at - hit.start : start], click.style(hit.snippet[start:end], bold=True)]
+        out += [
+            printable(hit.snippet[at - hit.start : start]),
+            click.style(printable(hit.snippet[start:end]), bold=True),
+        ]
         at = last
-    out.append(hit.snippet[at - hit.start :])
+    out.append(printable(hit.snippet[at - hit.start :]))
     return " ".join("".join(out).split())
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unabridged.app.cli import FAILED
+from unabridged.app.cli import FAILED, say
 from unabridged.app.commands.common import App, emit, examples, json_option, pass_app, table
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def add(app: App, source: str, wheel: Path | None, name: str | None) -> None:
     click.echo(f"installed {model.name} in {model.path}", err=True)
 
 
-@models.command("list")
+@models.command("list", epilog=examples("unabridged models list", "unabridged models list --json"))
 @json_option
 @pass_app
 def list_(app: App, as_json: bool) -> None:
@@ -79,7 +79,7 @@ def list_(app: App, as_json: bool) -> None:
         click.echo("no models; install one with: unabridged models add smollm2-135m", err=True)
 
 
-@models.command("remove")
+@models.command("remove", epilog=examples("unabridged models remove llama8b"))
 @click.argument("name")
 @pass_app
 def remove(app: App, name: str) -> None:
@@ -88,7 +88,9 @@ def remove(app: App, name: str) -> None:
     click.echo(f"removed {name}", err=True)
 
 
-@models.command("verify")
+@models.command(
+    "verify", epilog=examples("unabridged models verify smollm2-135m", "unabridged models verify llama8b --recall")
+)
 @click.argument("name")
 @click.option(
     "--recall", is_flag=True, help="Also measure how many facts it finds, whole and focused, and keep the better."
@@ -101,7 +103,7 @@ def verify(app: App, name: str, recall: bool, facts: int, as_json: bool) -> int:
     with _progress(app) as progress:
         problems = app.registry.verify(name, progress)
     for problem in problems:
-        click.echo(f"{problem.file}: {problem.reason}", err=True)
+        say(f"{problem.file}: {problem.reason}")
     if problems:
         return FAILED
     click.echo(f"{name}: all files are as they were installed", err=True)

@@ -236,6 +236,91 @@ def test_interrupted_exits_130_without_a_traceback(tmp_path: Path) -> None:
     assert b"Traceback" not in error
 
 
+def test_ctrl_c_does_not_wait_for_a_reader_that_hangs(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("A line of text.\n" * 1_500_000)
+    process = _process(tmp_path, "add", str(tmp_path / "long.txt"))
+    readers = _readers(process)
+    for pid in readers:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=10)
+    assert (process.returncode, error.decode().splitlines()[-1]) == (cli.INTERRUPTED, "unabridged: interrupted")
+    assert not any(Path("/proc", str(pid)).exists() for pid in readers)
+
+
+def test_terminated_ends_like_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("A line of text.\n" * 1_500_000)
+    process = _process(tmp_path, "add", str(tmp_path / "long.txt"))
+    readers = _readers(process)
+    process.terminate()
+    _, error = process.communicate(timeout=10)
+    assert (process.returncode, error) == (128 + signal.SIGTERM, b"")
+    assert not any(Path("/proc", str(pid)).exists() for pid in readers)
+
+
+def _readers(process: "subprocess.Popen[bytes]") -> list[int]:
+    """The processes that read files for an `add`, as soon as there are any."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}")
+    while True:
+        assert process.poll() is None
+        pids = [pid for task in children.parent.iterdir() for pid in (task / "children").read_text().split()]
+        found = [int(pid) for pid in pids if b"ingest.reader" in Path("/proc", pid, "cmdline").read_bytes()]
+        if found:
+            return found
+        time.sleep(0.02)
+
+
+def test_names_cannot_act_on_the_terminal(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "evil"
+    folder.mkdir()
+    (folder / "a\x1b]0;title\x07\x1b[31m.txt").write_text("a lease")
+    (folder / "new\nline\u202e.txt").write_text("a lease")
+    (folder / "broken\x1b[2J\x9b.pdf").write_bytes(b"%PDF-1.4\nnothing")
+    printed = [
+        *run("add", str(folder)),
+        *run("ls"),
+        *run("ls", "--problems"),
+        *run("search", "lease"),
+        *run("show", ".pdf"),
+        *run("show", ".txt"),
+        *run("add", "no\x1b[31m"),
+        *run("rm", ".txt"),
+        *run("\x1b[31m"),
+    ]
+    text = "".join(str(part) for part in printed)
+    assert not set(text) & set("\x1b\x07\x9b\u202e")
+    assert "new\nline" not in text
+    assert "a\\x1b]0;title\\x07\\x1b[31m.txt" in text
+
+
+@pytest.mark.parametrize("name", ["²", "", "٣", "no such"])
+def test_show_takes_any_name(run: Run, papers: Path, name: str) -> None:
+    run("add", str(papers))
+    code, out, error = run("show", name)
+    assert (code in (cli.FAILED, cli.USAGE), out, error.count("\n")) == (True, "", 1)
+
+
+def test_rm_of_an_empty_name_removes_nothing(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    assert run("rm", "")[:2] == (cli.USAGE, "")
+    assert len(run("ls")[1].splitlines()) == 5
+
+
+def test_what_the_system_refuses_is_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, out, error = run("--data-dir", str(tmp_path / "file" / "data"), "add", str(tmp_path))
+    assert (code, out, error.count("\n")) == (cli.FAILED, "", 1)
+    assert error.startswith("unabridged: error: ")
+
+
+def test_a_fault_of_ours_is_one_line_with_its_place(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unabridged.app.locations.Locations.find", lambda _: 1 / 0)
+    code, _, error = run("ls")
+    assert (code, error.count("\n")) == (cli.FAILED, 1)
+    assert "ZeroDivisionError: division by zero at test_cli.py:" in error
+
+
 def test_no_colour_where_it_is_not_wanted(tmp_path: Path) -> None:
     out, error = _process(tmp_path, "doctor").communicate()
     assert b"\x1b" not in out + error

@@ -2,12 +2,15 @@
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
+from unabridged.ingest.errors import ReadingAborted
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.worker import Workers, read_file
 
@@ -109,3 +112,23 @@ def _child_of(pid: int) -> int:
     """The reader process of this test's pool: the youngest child."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return max(int(child) for child in children)
+
+
+def test_abort_ends_a_reading_that_hangs(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("A line of text.\n" * 400_000)
+    with Workers(1) as pool:
+        stream = pool.read(path)
+        next(stream)
+        for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+            if b"ingest.reader" in Path("/proc", pid, "cmdline").read_bytes():
+                os.kill(int(pid), signal.SIGSTOP)
+        timer = threading.Timer(0.3, pool.abort)
+        timer.start()
+        began = time.monotonic()
+        with pytest.raises(ReadingAborted):
+            list(stream)
+        timer.join()
+        assert time.monotonic() - began < 10
+        with pytest.raises(ReadingAborted):
+            list(pool.read(path))
