@@ -317,3 +317,11 @@ async def test_a_log_that_cannot_be_written_is_an_error_with_its_path(tmp_path: 
     with pytest.raises(EngineUnavailable, match=str(tmp_path / "log")):
         await supervisor.start()
     await supervisor.close()
+
+
+async def test_no_module_of_the_users_folder_is_taken_for_a_library(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('the wrong msgspec')")
+    monkeypatch.chdir(tmp_path)
+    assert await make().start()
