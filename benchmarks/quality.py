@@ -1,6 +1,6 @@
 """Needles through the product's own path: files on disk, the library, the server, the engine, an answer.
 
-    python -m benchmarks.quality --text pepys_diary.txt.xz --data-dir DIR [--only NAME ...] [--needles 20]
+    python -m benchmarks.quality --text pepys_diary.txt.xz --data-dir DIR [--only NAME ...] [--needles 20] [--name N]
 
 Passkeys: filler documents of about 1,900 tokens of real prose; in one of them, at depth 0 to 100 % of the context, a
 sentence with a five-digit number ("The special magic number for the orchard is 48213."). Asked over everything (mode
@@ -9,7 +9,7 @@ number, two in each of 16 documents, asked in mode focused and whole. An answer 
 no other number of the same length.
 
 DIR must have a model installed (`unabridged --data-dir DIR models add smollm2-135m`). Prints a table with 95 % Wilson
-intervals and writes benchmarks/results/quality-<model>.json with the machine, the commit and every answer.
+intervals and writes benchmarks/results/<name>.json with the machine, the commit and every answer.
 """
 
 import argparse
@@ -236,11 +236,15 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True, help="the prose, .txt.xz")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--only", action="append", choices=list(VARIANTS))
+    parser.add_argument("--name", default="quality", help="of the file in benchmarks/results")
     parser.add_argument("--needles", type=int, default=20, choices=range(1, 21))
     arguments = parser.parse_args()
     outcomes = asyncio.run(run(arguments))
     print(table(outcomes))
-    save("quality", {"machine": machine(), "command": sys.argv, "outcomes": [asdict(outcome) for outcome in outcomes]})
+    save(
+        arguments.name,
+        {"machine": machine(), "command": sys.argv, "outcomes": [asdict(outcome) for outcome in outcomes]},
+    )
 
 
 if __name__ == "__main__":
