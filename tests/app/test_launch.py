@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from pathlib import Path
 
 import httpx
 import pytest
@@ -46,6 +47,16 @@ async def test_two_programs_that_start_at_once_share_one_server(locations: Locat
 
     first, second = await asyncio.gather(program(), program())
     assert first == second
+
+
+@pytest.mark.slow
+async def test_no_module_of_the_users_folder_is_taken_for_a_library(
+    locations: Locations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit('the wrong click')")
+    monkeypatch.chdir(tmp_path)
+    async with connect(Settings(), locations) as client:
+        assert (await client.health()).pid != os.getpid()
 
 
 @pytest.mark.slow
