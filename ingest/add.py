@@ -18,7 +18,7 @@ import msgspec
 
 from unabridged.ingest import storing, writes
 from unabridged.ingest.ahead import Stream, read_ahead
-from unabridged.ingest.database import connect, explain, rollback, transaction
+from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain, rollback, transaction
 from unabridged.ingest.document import Status
 from unabridged.ingest.errors import IngestError, PathNotFound
 from unabridged.ingest.fetch import Fetcher, Step
@@ -78,7 +78,7 @@ def add(
         ):
             fetcher = Fetcher(library.path, workers, options.password, options.force)
             yield from _Adding(connection, collection, tokenizer, fetcher).run(paths, options.rules, jobs)
-    except sqlite3.DatabaseError as error:
+    except LIBRARY_FAULTS as error:
         raise explain(error, library.path) from error
 
 

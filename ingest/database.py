@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from unabridged.ingest.errors import IngestError, LibraryDamaged
 from unabridged.ingest.migrations import migrate
 
 BUSY_SECONDS = 30.0
+
+# What a library that holds something else than was written to it makes SQLite, and whoever takes it from there, raise.
+LIBRARY_FAULTS = (sqlite3.DatabaseError, UnicodeDecodeError, msgspec.DecodeError)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -64,14 +69,14 @@ def library_errors(path: Path) -> Iterator[None]:
     """Turns what SQLite and the file system say about the library's own file into errors for people."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except LIBRARY_FAULTS as error:
         raise explain(error, path) from error
     except OSError as error:
         raise IngestError(f"cannot open the library {path}: {error.strerror}", "check the data directory") from error
 
 
-def explain(error: sqlite3.DatabaseError, path: Path) -> IngestError:
-    """What an error of SQLite means for the library at `path`."""
+def explain(error: Exception, path: Path) -> IngestError:
+    """What one of LIBRARY_FAULTS means for the library at `path`."""
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith("SQLITE_FULL"):
         return IngestError(
@@ -80,7 +85,7 @@ def explain(error: sqlite3.DatabaseError, path: Path) -> IngestError:
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return IngestError(f"the library {path} stayed locked by another process", "try again when it has finished")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not isinstance(error, sqlite3.DatabaseError):
         return LibraryDamaged(
             f"the library {path} is damaged: {error}",
             f"move {path.name}, {path.name}-wal and {path.name}-shm away, then add your folders again;"

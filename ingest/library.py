@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from unabridged.ingest import reads, search, writes
-from unabridged.ingest.database import connect, explain
+from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
 from unabridged.ingest.lock import Lock
 from unabridged.ingest.rows import CollectionRow, Counts, DocumentRow, Hit, PageRow
 
@@ -39,7 +39,7 @@ def _explained(
     def explained(library: "Library", /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
         try:
             return method(library, *arguments, **named)
-        except sqlite3.DatabaseError as error:
+        except LIBRARY_FAULTS as error:
             raise explain(error, library.path) from error
 
     return explained
