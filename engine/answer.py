@@ -119,7 +119,7 @@ class Answer:
         hidden = self._model.forward(torch.tensor(ids), attention)
         attention.end()
         end.ids.extend(ids)
-        return self._model.logits(hidden[-1])
+        return self._model.logits(hidden[-1:])[0]
 
     def _decode(
         self, end: Entry, attention: ContextAttention, logits: Tensor

@@ -45,7 +45,7 @@ class TorchBackend:
         torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
         self._options = options
         self._name = model_dir.name
-        self._model = load_model(model_dir)
+        self._model = load_model(model_dir, packed=True)
         self._tokenizer = Tokenizer.load(model_dir)
         model = self._model.config
         self._shape = Shape(model.layers, model.heads, model.kv_heads, model.head_dim)
@@ -149,5 +149,5 @@ class TorchBackend:
 def _fingerprint(weights: str, tokenizer: str, options: EngineOptions) -> str:
     """What stored KV depends on besides the tokens: weights, tokenizer, KV format, engine version."""
     version = ".".join(__version__.split(".")[:2])
-    parts = (weights, tokenizer, MAGIC, options.kv_dtype, version)
+    parts = (weights, tokenizer, MAGIC, options.kv_dtype, "packed", version)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

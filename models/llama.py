@@ -53,7 +53,7 @@ class Llama:
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of the next token, `[.., hidden]` to `[.., vocab]`. Pass only the rows whose successor is wanted."""
+        """Scores of the next token, `[T, hidden]` to `[T, vocab]`. Pass only the rows whose successor is wanted."""
         return self.head(self.norm(hidden))
 
     def _heads(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
