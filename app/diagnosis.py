@@ -95,7 +95,11 @@ def _gpu() -> Finding:
 
 
 def _places(locations: "Locations") -> Iterator[Finding]:
-    for name, folder in (("data", locations.data), ("runtime", locations.runtime)):
+    for name, folder in (
+        ("data", locations.data),
+        ("state", locations.state),
+        ("runtime", locations.runtime),
+    ):
         existing = _existing(folder)
         if not os.access(existing, os.W_OK | os.X_OK):
             remedy = "correct its permissions or choose another with --data-dir"

@@ -42,17 +42,23 @@ def write(file: Path, running: Running) -> None:
     """Replace the file as a whole; only the user can read it, at every moment."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}.{running.pid}")
-    beside.unlink(missing_ok=True)
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        out.write(msgspec.json.encode(running))
-    beside.replace(file)
+    try:
+        beside.unlink(missing_ok=True)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(msgspec.json.encode(running))
+        beside.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(file)) from error
 
 
 def remove(file: Path, pid: int) -> None:
     """Remove the file if it is still that of `pid`."""
-    found = read(file)
-    if found is not None and found.pid == pid:
-        file.unlink(missing_ok=True)
+    with suppress(OSError):  # a folder that cannot be read or written any more
+        found = read(file)
+        if found is not None and found.pid == pid:
+            file.unlink(missing_ok=True)
 
 
 def alive(pid: int) -> bool:
@@ -93,9 +99,10 @@ class ServerLock:
         self._fd = -1
 
     def note(self, text: str) -> None:
-        """Say in the lock file who holds it, for the message that a second server prints."""
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, text.encode(), 0)
+        """Say in the lock file who holds it, for the message that a second server prints. A full disk keeps it mum."""
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, text.encode(), 0)
 
 
 def _holder(file: Path) -> str:

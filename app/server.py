@@ -78,6 +78,7 @@ class _Life:
     def __init__(self, settings: "Settings", locations: "Locations", url: str, *, child: bool) -> None:
         self._locations = locations
         self._child = child
+        self._failure: OSError | None = None
         self._running = runtime.Running(url=url, pid=os.getpid(), key=runtime.new_key(), version=__version__)
         self._service = Service(settings, locations)
         app = create_app(self._service, runtime_key=self._running.key, shut_down=self._stop)
@@ -92,7 +93,7 @@ class _Life:
         self._server = _Server(config, self._announce)
 
     async def serve(self, sock: socket.socket) -> None:
-        """Serve until the end. Raises LibraryDamaged."""
+        """Serve until the end. Raises LibraryDamaged, OSError (the runtime file cannot be written)."""
         await self._service.open()
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
@@ -106,9 +107,17 @@ class _Life:
                 parent.cancel()
                 await asyncio.wait([parent])
             await self._service.close()
+        if self._failure is not None:
+            raise self._failure
 
     def _announce(self) -> None:
-        runtime.write(self._locations.server_file, self._running)
+        try:
+            runtime.write(self._locations.server_file, self._running)
+        except OSError as error:
+            # Raised by `serve`: from here it would be buried in uvicorn's own report.
+            self._failure = error
+            self._stop()
+            return
         print(
             f"Unabridged listens at {self._running.url} (process {self._running.pid}, Ctrl+C ends it)", file=sys.stderr
         )

@@ -7,6 +7,7 @@ runs was decided at the start. Knows no paths: the caller names the file (`app.l
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -182,7 +183,7 @@ def save(file: Path, key: str, value: str) -> Settings:
     """
     _split(key, "the command line")
     values = _from_file(file) | {key: _parsed(key, value)}
-    settings = _validated(values, dict.fromkeys(values, str(file)))
+    settings = _validated(values, dict.fromkeys(values, str(file)) | {key: "the command line"})
     _write(file, _toml({name: value_of(settings, name) for name in keys() if name in values}))
     return settings
 
@@ -284,5 +285,10 @@ def _write(file: Path, text: str) -> None:
     """Replace the file as a whole: a reader sees the old or the new one."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
-    beside.write_text(text, "utf-8")
-    beside.replace(file)
+    try:
+        beside.write_text(text, "utf-8")
+        beside.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(file)) from error

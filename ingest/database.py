@@ -3,6 +3,7 @@
 It knows nothing of the tables (that is `migrations`).
 """
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from unabridged.ingest.errors import IngestError, LibraryDamaged
 from unabridged.ingest.migrations import migrate
 
 BUSY_SECONDS = 30.0
+_ROOM = 1 << 20  # bytes: SQLite's side files want some
 
 # What a library that holds something else than was written to it makes SQLite, and whoever takes it from there, raise.
 LIBRARY_FAULTS = (sqlite3.DatabaseError, UnicodeDecodeError, msgspec.DecodeError)
@@ -90,5 +92,15 @@ def explain(error: Exception, path: Path) -> IngestError:
             f"the library {path} is damaged: {error}",
             f"move {path.name}, {path.name}-wal and {path.name}-shm away, then add your folders again;"
             " your own files are not affected",
+        )
+    if name.startswith("SQLITE_IOERR") and shutil.disk_usage(path.parent).free < _ROOM:
+        return IngestError(
+            f"the disk that holds {path} is full: the library cannot be opened without a little room",
+            "free some space and run the same command again",
+        )
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return IngestError(
+            f"the library {path} cannot be opened for writing: {error}",
+            "check the permissions of the file and its folder, or choose another data directory with --data-dir",
         )
     return IngestError(f"the library {path} cannot be used: {error}", "check the data directory and its free space")

@@ -7,6 +7,7 @@ next taker); it holds the pid of the last holder, so that a refusal can name it.
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -41,8 +42,9 @@ class Lock:
                     "wait until it has finished, or stop it",
                 )
             time.sleep(_POLL_SECONDS)
-        os.ftruncate(file, 0)
-        os.pwrite(file, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # a full disk: the lock holds, only a refusal cannot name us
+            os.ftruncate(file, 0)
+            os.pwrite(file, str(os.getpid()).encode(), 0)
         self._file = file
 
     def release(self) -> None:
