@@ -47,7 +47,7 @@ class Llama:
         for index, layer in enumerate(self.layers):
             q, k, v = self._heads(layer.qkv(layer.attention_norm(x)))
             mixed = attend(index, q, k, v)
-            layer.output.add_to(x, mixed.reshape(len(x), -1))
+            layer.output.add_to(x, mixed.reshape(x.shape[0], -1))
             layer.add_mlp(x)
         return x
 
@@ -58,7 +58,7 @@ class Llama:
 
     def _heads(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """`[T, (H + 2 G) D]` to views `[T, H, D]`, `[T, G, D]`, `[T, G, D]`."""
-        heads = qkv.view(len(qkv), -1, self.config.head_dim)
+        heads = qkv.view(qkv.shape[0], -1, self.config.head_dim)
         queries, shared = self.config.heads, self.config.kv_heads
-        q, k, v = torch.split(heads, [queries, shared, shared], dim=1)
+        q, k, v = heads.split_with_sizes((queries, shared, shared), dim=1)
         return q, k, v

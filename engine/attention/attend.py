@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionConfig
-from unabridged.engine.attention.dense import DenseAttention
+from unabridged.engine.attention.dense import DenseAttention, DenseDecoding
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.sparse import SparseAttention
 from unabridged.engine.attention.witness import Witness
@@ -41,6 +41,7 @@ class ContextAttention:
         self._shape = shape
         self._rotary = rotary
         self._dense: DenseAttention | None = None
+        self._decoding: DenseDecoding | None = None
         self._sparse: SparseAttention | None = None
         self._start = self._tokens = 0
         self.witness: Witness | None = None
@@ -56,12 +57,24 @@ class ContextAttention:
     def begin(self, tokens: int) -> None:
         """The next forward pass appends `tokens` tokens."""
         self._start, self._tokens = self.context.length, tokens
+        if tokens == 1:
+            self._rows = self.context.rows(self._start)
         if self._start < self._config.dense_below:
-            if self._dense is None:
-                self._dense = DenseAttention(self.context, self._shape.layers, self._rotary)
+            self._begin_dense()
         elif self._sparse is None:
-            self._dense = None
+            self._dense = self._decoding = None
             self._sparse = SparseAttention(self.context, self._config, self._rotary)
+
+    def _begin_dense(self) -> None:
+        layers = self._shape.layers
+        if self._tokens > 1:
+            self._decoding = None
+            self._dense = self._dense or DenseAttention(self.context, layers, self._rotary)
+            return
+        if self._decoding is None:
+            self._decoding = DenseDecoding(self.context, layers, self._rotary, self._dense)
+            self._dense = None
+        self._decoding.begin(self._start)
 
     def end(self) -> None:
         """The forward pass is done: its tokens are part of the context."""
@@ -82,14 +95,26 @@ class ContextAttention:
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """See models.attention.Attend."""
-        heads_first = [self._stored(x) for x in (k, v)]
-        self.context.write(layer, self._start, *heads_first)
-        step = self._dense or self._sparse
-        assert step is not None
-        out, seen = step.attend(layer, q.transpose(0, 1), heads_first[0], heads_first[1], self._start)
-        if self.witness is not None and seen is not None:
+        if self._tokens == 1:
+            return self._one(layer, q[0], k[0], v[0])[None]
+        q, k, v = q.transpose(0, 1), self._stored(k), self._stored(v)
+        self.context.write(layer, self._start, k, v)
+        if self._dense is not None:
+            return self._dense.attend(layer, q, k, v, self._start).transpose(0, 1)
+        assert self._sparse is not None
+        return self._sparse.attend(layer, q, self._start).transpose(0, 1)
+
+    def _one(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """The step of one token: q `[H, D]`, k and v `[G, D]` to `[H, D]`."""
+        k, v = self._rows[0][layer].copy_(k).float(), self._rows[1][layer].copy_(v).float()
+        if self._decoding is not None:
+            out, seen = self._decoding.attend(layer, q, k, v)
+        else:
+            assert self._sparse is not None
+            out, seen = self._sparse.decode(layer, q, k, v, self._start)
+        if self.witness is not None:
             self.witness.see(seen)
-        return out.transpose(0, 1)
+        return out
 
     def _stored(self, x: Tensor) -> Tensor:
         return x.transpose(0, 1).to(self.context.dtype).float().contiguous()

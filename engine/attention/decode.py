@@ -61,22 +61,22 @@ class DecodeBuffer:
         self.length += 1
 
     def attend(self, rotary: Rotary, q: Tensor, position: int, want_lse: bool) -> tuple[Tensor, Tensor, Tensor | None]:
-        """q `[H, 1, D]` un-rotated: output `[H, 1, D]`, probabilities `[G, g, N]`, and with `want_lse` the largest log
+        """q `[H, D]` un-rotated: output `[H, D]`, probabilities `[G, g, N]`, and with `want_lse` the largest log
         of the summed exponentials of each group `[G]`."""
-        heads, _, dim = q.shape
-        grouped = q.view(len(self._k), -1, dim)
+        dim = q.shape[1]
+        grouped = q.view(self._k.shape[0], -1, dim)
         grouped = self._rotated(rotary, grouped, position) * dim**-0.5
         scores = torch.bmm(grouped, self._k[:, : self.length].transpose(1, 2))
         if self._hidden is not None:
             scores[:, :, : self._hidden.shape[-1]].masked_fill_(self._hidden, -torch.inf)
         probabilities = scores.softmax(-1)
-        out = torch.bmm(probabilities, self._v[:, : self.length]).view(heads, 1, dim)
+        out = torch.bmm(probabilities, self._v[:, : self.length]).view(q.shape)
         return out, probabilities, scores.logsumexp(-1).amax(-1) if want_lse else None
 
     def _rotated(self, rotary: Rotary, x: Tensor, position: int) -> Tensor:
         """x `[G, n, D]`, all at the place of `position`."""
         if self._uniform is not None:
-            return rotary.rotate_same(x, position + self._uniform)
+            return torch.matmul(x, rotary.matrix(position + self._uniform))
         return rotary.rotate(x, (self._ahead + position).expand(len(x), -1))
 
     def _reserve(self, heads: int, lists: int, dim: int) -> None:

@@ -1,5 +1,8 @@
 """Dense causal attention with true positions: what runs inside the trained window. Knows one context at a time.
 
+`DenseAttention` takes many tokens at once, `DenseDecoding` one at a time: each keeps keys and values in float32 and in
+the layout that its products read fastest.
+
 L layers, H query heads, G key/value heads, g = H/G, D head dimension, T new tokens, N tokens in view.
 """
 
@@ -24,16 +27,20 @@ class DenseAttention:
         room = context.reserved + _ROOM
         self._k, self._v = [], []
         for layer in range(layers):
-            k, v = context.read(layer, 0, context.length)
-            self._k.append(_with_room(rotary.rotate_range(k, 0), room))
+            k, v = _rotated(context, layer, rotary)
+            self._k.append(_with_room(k, room))
             self._v.append(_with_room(v, room))
         self._scores_mask: Tensor | None = None
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Seen | None]:
-        """Append k, v `[G, T, D]` at `start` and attend with q `[H, T, D]`, all un-rotated.
+    def take(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Give up the layer's rotated keys and values `[G, room, D]`."""
+        empty = torch.zeros(0)
+        taken = self._k[layer], self._v[layer]
+        self._k[layer], self._v[layer] = empty, empty
+        return taken
 
-        Returns `[H, T, D]`, and for T = 1 what it looked at.
-        """
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
+        """Append k, v `[G, T, D]` at `start` and attend with q `[H, T, D]`, all un-rotated: `[H, T, D]`."""
         end = start + k.shape[1]
         if end > self._k[layer].shape[1]:
             self._k[layer] = _with_room(self._k[layer], end + _ROOM)
@@ -41,11 +48,7 @@ class DenseAttention:
         self._rotary.rotate_range(k, start, out=self._k[layer][:, start:end])
         self._v[layer][:, start:end] = v
         keys, values = self._k[layer][:, :end], self._v[layer][:, :end]
-        q = self._rotary.rotate_range(q, start)
-        if end - start > 1:
-            return self._attend_many(q, keys, values), None
-        out, probabilities = attend_one(q, keys, values)
-        return out, Seen(probabilities)
+        return self._attend_many(self._rotary.rotate_range(q, start), keys, values)
 
     def _attend_many(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         mask = self._causal(q.shape[1], k.shape[1])
@@ -65,12 +68,55 @@ def causal_mask(queries: int, keys: int) -> Tensor:
     return torch.full((queries, keys), float("-inf")).triu_(keys - queries + 1)
 
 
-def attend_one(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """One query a head, q `[H, 1, D]` over k, v `[G, N, D]`: `[H, 1, D]` and probabilities `[G, g, N]`."""
-    heads, _, dim = q.shape
-    scores = torch.bmm(q.view(k.shape[0], -1, dim) * dim**-0.5, k.transpose(1, 2))
-    probabilities = scores.softmax(-1)
-    return torch.bmm(probabilities, v).view(heads, 1, dim), probabilities
+class DenseDecoding:
+    """The same for one token a step: positions lie side by side, and what all layers share is made once a step."""
+
+    def __init__(self, context: Context, layers: int, rotary: Rotary, before: DenseAttention | None) -> None:
+        """Takes over the copies of `before`, else copies what `context` holds."""
+        self._rotary = rotary
+        tokens, room = context.length, _columns(context.length)
+        self._k = self._v = torch.zeros(0)
+        for layer in range(layers):
+            k, v = before.take(layer) if before else _rotated(context, layer, rotary)
+            if layer == 0:
+                self._k, self._v = (x.new_empty(layers, x.shape[0], x.shape[2], room) for x in (k, v))
+            self._k[layer, :, :, :tokens] = k[:, :tokens].transpose(1, 2)
+            self._v[layer, :, :, :tokens] = v[:, :tokens].transpose(1, 2)
+
+    def begin(self, position: int) -> None:
+        """The next step appends the token at `position`."""
+        end = position + 1
+        if end > self._k.shape[-1]:
+            self._k, self._v = (_widened(x, _columns(end)) for x in (self._k, self._v))
+        self._new_k, self._new_v = self._k[..., position].unbind(0), self._v[..., position].unbind(0)
+        self._keys = self._k[..., :end].unbind(0)
+        self._values = self._v[..., :end].transpose(2, 3).unbind(0)
+        self._turn = self._rotary.matrix(position)
+        self._scaled = self._turn * self._turn.shape[0] ** -0.5
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Seen]:
+        """Append k, v `[G, D]` and attend with q `[H, D]`, all un-rotated: `[H, D]`, and what it looked at."""
+        self._new_k[layer].copy_(torch.mm(k, self._turn))
+        self._new_v[layer].copy_(v)
+        grouped = torch.mm(q, self._scaled).view(k.shape[0], -1, k.shape[1])
+        probabilities = torch.bmm(grouped, self._keys[layer]).softmax(-1)
+        return torch.bmm(probabilities, self._values[layer]).view(q.shape), Seen(probabilities)
+
+
+def _rotated(context: Context, layer: int, rotary: Rotary) -> tuple[Tensor, Tensor]:
+    k, v = context.read(layer, 0, context.length)
+    return rotary.rotate_range(k, 0), v
+
+
+def _columns(tokens: int) -> int:
+    # Rows whose distance is a multiple of a page compete for the same lines of the cache.
+    return -(-(tokens + _ROOM) // 256) * 256 + 16
+
+
+def _widened(x: Tensor, columns: int) -> Tensor:
+    out = x.new_empty(*x.shape[:-1], columns)
+    out[..., : x.shape[-1]] = x
+    return out
 
 
 def _with_room(x: Tensor, tokens: int) -> Tensor:

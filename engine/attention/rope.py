@@ -7,6 +7,9 @@ The half-split convention (component i pairs with i + D/2), as in Hugging Face c
 import torch
 from torch import Tensor
 
+# Matrices kept: a step's layers stand at a few different places.
+_MATRICES = 64
+
 
 class Rotary:
     """Rotates queries and keys by positions. Positions are integers >= 0; a table of angles grows on demand."""
@@ -15,6 +18,7 @@ class Rotary:
         """inv_freq `[F]`: the model's inverse frequencies, its own scaling applied."""
         self._inv_freq = inv_freq.double()
         self._table = torch.zeros(0, 2, inv_freq.numel())
+        self._matrices: dict[int, Tensor] = {}
 
     def table(self, length: int) -> Tensor:
         """Cosines and sines of positions 0..length-1, `[length, 2, F]` float32."""
@@ -33,9 +37,17 @@ class Rotary:
         """x `[..., T, D]` turned by positions start..start+T-1."""
         return turn(x, self.table(start + x.shape[-2])[start:], out)
 
-    def rotate_same(self, x: Tensor, position: int) -> Tensor:
-        """x `[..., D]`, all turned by one position."""
-        return turn(x, self.table(position + 1)[position])
+    def matrix(self, position: int) -> Tensor:
+        """`[D, D]`: `x @ matrix` turns x `[..., D]` by `position`. One product costs a decode step less than the eight
+        small operations of `turn`, and its layers share the matrix."""
+        found = self._matrices.get(position)
+        if found is None:
+            if len(self._matrices) >= _MATRICES:
+                self._matrices.clear()
+            cos, sin = self.table(position + 1)[position]
+            rows = torch.cat((cos.diag(), sin.diag()), 1), torch.cat((-sin.diag(), cos.diag()), 1)
+            found = self._matrices[position] = torch.cat(rows)
+        return found
 
 
 def turn(x: Tensor, angles: Tensor, out: Tensor | None = None) -> Tensor:

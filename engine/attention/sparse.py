@@ -62,15 +62,10 @@ class SparseAttention:
         """Estimated share of attention mass that the selections kept."""
         return self._coverage.value(1.0)
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Seen | None]:
-        """Attend with q `[H, T, D]` of positions start..start+T-1, whose k, v `[G, T, D]` are in the pool.
-
-        Returns `[H, T, D]`, and for T = 1 what it looked at.
-        """
-        if q.shape[1] == 1:
-            return self._decode(layer, q, k, v, start)
+    def attend(self, layer: int, q: Tensor, start: int) -> Tensor:
+        """Attend with q `[H, T, D]` of positions start..start+T-1, whose keys and values are in the pool."""
         self._states.pop(layer, None)
-        return self._prefill(layer, q, start), None
+        return self._prefill(layer, q, start)
 
     def _rules(self, length: int) -> Rules:
         return Rules(self._config.stream, self._config.block_q, self._config.window, length)
@@ -111,14 +106,18 @@ class SparseAttention:
         positions = positions.view(-1, size)
         return Block(blocks, positions, limits_of(positions[:, 0], size, self._config.stream))
 
-    def _decode(self, layer: int, q: Tensor, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Seen]:
+    def decode(self, layer: int, q: Tensor, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Seen]:
+        """Attend with one query q `[H, D]` at `position`, whose k, v `[G, D]` are in the pool too.
+
+        Returns `[H, D]` and what it looked at.
+        """
         state = self._states.get(layer) or self._new_state(layer)
         due = state.masks.due()
         stages: list[Selection] = []
         if due is not None:
-            stages = self._renew(layer, state, q, position, due)
+            stages = self._renew(layer, state, q[:, None], position, due)
         else:
-            state.buffer.append(self._rotary, k, v, position)
+            state.buffer.append(self._rotary, k[:, None], v[:, None], position)
         state.masks.advance()
         out, probabilities, lse = state.buffer.attend(self._rotary, q, position, want_lse=due == 0)
         self._attended.add(state.buffer.length)

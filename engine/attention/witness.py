@@ -3,6 +3,7 @@
 Filled by the attention of one decode step, layer by layer; it knows positions, not documents.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,12 +38,8 @@ class Witness:
         seen, self._seen = self._seen, []
         if not seen or self._end <= self._start:
             return ()
-        mass = torch.zeros(-(-self._end // CHUNK) * CHUNK)
-        for one in seen:
-            self._add(mass, one)
-        mass[: self._start] = 0.0
-        mass[self._end :] = 0.0
-        chunks = mass.view(-1, CHUNK).sum(1)
+        chunks = sum(self._by_chunk(alike) for alike in _by_positions(seen))
+        assert isinstance(chunks, Tensor)
         total = float(chunks.sum())
         if total <= 0.0:
             return ()
@@ -50,12 +47,32 @@ class Witness:
         pairs = zip(indices.tolist(), (values / total).tolist(), strict=True)
         return tuple((max(i * CHUNK, self._start), share) for i, share in pairs if share > 0.0)
 
-    def _add(self, mass: Tensor, seen: Seen) -> None:
-        if seen.positions is None:
-            flat = seen.probabilities.sum((0, 1))[: len(mass)]
-            mass[: len(flat)] += flat
-            return
-        per_head = seen.probabilities.sum(1)
-        positions = seen.positions.expand_as(per_head)
-        inside = (positions >= 0) & (positions < len(mass))
-        mass.index_add_(0, positions[inside], per_head[inside])
+    def _by_chunk(self, seen: Sequence[Seen]) -> Tensor:
+        """Mass a chunk. All layers at once: they are many and small."""
+        chunks = -(-self._end // CHUNK)
+        if seen[0].positions is None:
+            mass = torch.cat([one.probabilities.flatten(0, 1) for one in seen]).sum(0)[: self._end]
+            mass = torch.nn.functional.pad(mass, (0, chunks * CHUNK - len(mass)))
+            mass[: self._start] = 0.0
+            return mass.view(-1, CHUNK).sum(1)
+        per_head = [one.probabilities.sum(1) for one in seen]
+        mass = torch.cat([one.flatten() for one in per_head])
+        positions = torch.cat([_all(one).expand_as(own).flatten() for one, own in zip(seen, per_head, strict=True)])
+        inside = (positions >= self._start) & (positions < self._end)
+        chunk = positions.div(CHUNK, rounding_mode="floor").clamp_(0, chunks - 1)
+        return torch.zeros(chunks).index_add_(0, chunk, mass.mul_(inside))
+
+
+def _by_positions(seen: Sequence[Seen]) -> Iterator[Sequence[Seen]]:
+    """Those that looked at everything, of one context length each, and those that looked at lists."""
+    lists = [one for one in seen if one.positions is not None]
+    if lists:
+        yield lists
+    whole = [one for one in seen if one.positions is None]
+    for length in sorted({one.probabilities.shape[-1] for one in whole}):
+        yield [one for one in whole if one.probabilities.shape[-1] == length]
+
+
+def _all(seen: Seen) -> Tensor:
+    assert seen.positions is not None
+    return seen.positions

@@ -72,6 +72,11 @@ class Context:
             self._pool.k[layer, :, slots] = k[:, part]
             self._pool.v[layer, :, slots] = v[:, part]
 
+    def rows(self, position: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """The places of one position's keys and values: a view `[G, D]` a layer, in the storage type."""
+        slot = int(self.slots[position])
+        return self._pool.k[:, :, slot].unbind(0), self._pool.v[:, :, slot].unbind(0)
+
     def read(self, layer: int, start: int, end: int) -> tuple[Tensor, Tensor]:
         """Keys and values of positions start..end-1, `[G, end-start, D]` float32, copied."""
         shape = (self._pool.k.shape[1], end - start, self._pool.k.shape[3])
