@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The tests' tensors are tiny: on a busy machine a second thread made the attention tests ten times as long. Before torch.
+# Tensors of tests are tiny: on a busy machine a second thread made them ten times as slow. Set before torch loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
