@@ -8,6 +8,7 @@ from torch import Tensor
 from unabridged.engine.errors import BadRequest
 from unabridged.engine.events import Sampling
 
+_FEW = 512
 _RANGES = {
     "temperature": (0.0, 10.0),
     "top_p": (0.0, 1.0),
@@ -63,18 +64,31 @@ class Sampler:
         return logits.index_copy(0, ids, torch.where(seen > 0, seen / penalty, seen * penalty))
 
     def _draw(self, logits: Tensor) -> int:
-        values, ids = self._candidates(logits.float() / self._sampling.temperature)
-        probabilities = values.softmax(-1)
-        keep = torch.ones_like(probabilities, dtype=torch.bool)
-        if self._sampling.top_p < 1.0:
-            # A token stays while the mass before it is below top_p, so the first always does.
-            keep &= probabilities.cumsum(-1) - probabilities < self._sampling.top_p
+        values, ids = logits.float() / self._sampling.temperature, None
+        if 0 < self._sampling.top_k < len(values):
+            values, ids = values.topk(self._sampling.top_k)
+        weights = values.softmax(-1)
         if self._sampling.min_p > 0.0:
-            keep &= probabilities >= self._sampling.min_p * probabilities[0]
-        choice = torch.multinomial(probabilities * keep, 1, generator=self._random)
-        return int(ids[choice])
+            least = self._sampling.min_p * weights.max()
+            weights = weights.where(weights >= least, 0.0)
+        if self._sampling.top_p < 1.0:
+            weights, order = _likeliest(weights, self._sampling.top_p)
+            ids = order if ids is None else ids[order]
+        # Double: the sum of a vocabulary's small weights loses nothing.
+        mass = weights.cumsum(-1, dtype=torch.float64)
+        place = torch.rand(1, generator=self._random, dtype=torch.float64) * mass[-1]
+        choice = int(torch.searchsorted(mass, place, right=True).clamp_(max=len(mass) - 1))
+        return choice if ids is None else int(ids[choice])
 
-    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits, largest first, and their ids."""
-        top_k = self._sampling.top_k or len(logits)
-        return logits.topk(min(top_k, len(logits)))
+
+def _likeliest(weights: Tensor, top_p: float) -> tuple[Tensor, Tensor]:
+    """The fewest weights that hold `top_p` of all, largest first, and where they stood."""
+    # Sorting a vocabulary takes longer than a layer, and the first few hundred nearly always do.
+    for count in (min(_FEW, len(weights)), len(weights)):
+        some, order = weights.topk(count)
+        mass = some.cumsum(-1)
+        if float(mass[-1]) >= top_p:
+            break
+    # A token stays while the mass before it is below top_p, so the first always does.
+    keep = mass - some < top_p
+    return some[keep], order[keep]

@@ -38,8 +38,8 @@ class Dense:
 
 
 class Packed:
-    """The weight in float16 as FBGEMM lays it out; arithmetic is float32. A token's time is that of reading the weights,
-    and these are half as long."""
+    """The weight in float16 as FBGEMM lays it out; arithmetic is float32. A token's time is that of reading the
+    weights, and these are half as long."""
 
     def __init__(self, weight: Tensor) -> None:
         """`weight` `[out, in]`, which is copied. See `packable`."""

@@ -150,8 +150,11 @@ class Registry:
         return self._install(name, fill, None, source, dict(known.defaults))
 
     def remove(self, name: str) -> None:
-        """Delete a model's folder. Raises ModelNotFound."""
-        folder = self.get(name).path
+        """Delete a model's folder, whatever state it is in. Raises ModelNotFound."""
+        try:
+            folder = self.get(name).path
+        except ModelDamaged:
+            folder = self._folder(name)
         with self._writing():
             doomed = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=self.directory))
             folder.rename(doomed / folder.name)

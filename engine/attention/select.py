@@ -19,8 +19,9 @@ from unabridged.engine.attention.keys import Keys
 from unabridged.engine.attention.positions import Rules, selection_keys, selection_queries
 from unabridged.engine.attention.rope import Rotary
 
-# Elements of the largest intermediate of exact scoring: small enough to stay in a core's cache share.
+# Elements of the largest intermediate of exact scoring, and keys at most: small enough to stay in a core's cache share.
 _TILE_ELEMENTS = 1 << 20
+_TILE_KEYS = 2048
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class Selection:
     index: Tensor
     scores: Tensor
     kept: Tensor
+
+    def last(self) -> "Selection":
+        """The last block's alone, copied."""
+        return Selection(*(x[-1:].clone() for x in (self.index, self.scores, self.kept)))
 
 
 class Selector:
@@ -147,25 +152,24 @@ class Selector:
         positions = selection_keys(self._style, index, number.expand(index.shape), self._rules)
         if positions is not None:
             k = self._rotary.rotate(k, positions)
-        best = (k @ q.transpose(-1, -2)).amax(-1).where(index >= 0, -torch.inf)
+        best = (q @ k.transpose(-1, -2)).amax(-2).where(index >= 0, -torch.inf)
         return torch.unflatten(best, -1, (-1, chunk)).amax(-1)
 
     def _exact_span(self, block: Block, span: Span, keys: Keys, chunk: int) -> Tensor:
         """`_exact` over a whole span: keys are read in place, run by run."""
         blocks = len(block.q)
         chunks = -(-(span.end - span.start) // chunk)
-        # [G, D, B * g * T]: one product scores a tile of keys for every query of every block.
+        # [G, B * g * T, D]: one product scores a tile of keys for every query of every block.
         own = (span.limits - span.start).clamp(min=0).add(chunk - 1).div(chunk, rounding_mode="floor")
-        q = self.queries(block, own).unflatten(1, (keys.heads, -1)).permute(1, 4, 0, 2, 3).flatten(2)
-        best = torch.full((keys.heads, chunks * chunk, blocks), -torch.inf)
-        tile = max(chunk, _TILE_ELEMENTS // q.shape[-1])
+        q = self.queries(block, own).unflatten(1, (keys.heads, -1)).transpose(0, 1).flatten(1, 3)
+        best = torch.full((blocks, keys.heads, chunks * chunk), -torch.inf)
+        tile = max(chunk, min(_TILE_KEYS, _TILE_ELEMENTS // q.shape[1]))
         for position, run in keys.runs(span.start, span.end):
             for at in range(0, run.shape[1], tile):
                 k = self._rotated_tile(run[:, at : at + tile].float(), position + at, span.start, chunk)
-                scores = (k @ q).unflatten(-1, (blocks, -1)).amax(-1)
+                scores = (q @ k.transpose(1, 2)).unflatten(1, (blocks, -1)).amax(2)
                 first = position + at - span.start
-                best[:, first : first + k.shape[1]] = scores
-        best = best.permute(2, 0, 1)
+                best[:, :, first : first + k.shape[1]] = scores.transpose(0, 1)
         best[:, :, : span.end - span.start].masked_fill_(
             torch.arange(span.start, span.end) >= span.limits[:, None, None], -torch.inf
         )

@@ -67,6 +67,12 @@ class SparseAttention:
         self._states.pop(layer, None)
         return self._prefill(layer, q, start)
 
+    def _keep(self, layer: int, limit: Tensor, stages: list[Selection]) -> None:
+        """The last block's masks are the first that decoding uses: no step has to renew those of all layers."""
+        state = self._new_state(layer)
+        state.limit = int(limit)
+        state.masks.renew(0, [stage.last() for stage in stages])
+
     def _rules(self, length: int) -> Rules:
         return Rules(self._config.stream, self._config.block_q, self._config.window, length)
 
@@ -80,6 +86,7 @@ class SparseAttention:
         if int(block.limits.max()) > self._config.sink:
             selector = self._selector(layer, rules)
             block, stages = select(selector, block, keys, self._config.layer(layer).stages, self._config.sink)
+            self._keep(layer, block.limits[-1], stages)
         ends = block.positions[:, -1] + 1
         out = torch.empty_like(block.q)
         for at in range(0, len(out), _BATCH):
@@ -113,6 +120,8 @@ class SparseAttention:
         """
         state = self._states.get(layer) or self._new_state(layer)
         due = state.masks.due()
+        if due is None and not state.buffer.length:
+            due = len(state.masks.outputs)
         stages: list[Selection] = []
         if due is not None:
             stages = self._renew(layer, state, q[:, None], position, due)
@@ -131,7 +140,7 @@ class SparseAttention:
         return state
 
     def _renew(self, layer: int, state: _LayerState, q: Tensor, position: int, due: int) -> list[Selection]:
-        """Run the stages that are due and gather what the layer attends to until the next time."""
+        """Run the stages from number `due` on and gather what the layer attends to until the next time."""
         at = torch.tensor([[position]])
         if due == 0:
             state.limit = int(limits_of(at[0], self._config.block_q, self._config.stream))
@@ -143,7 +152,8 @@ class SparseAttention:
             settings = self._config.layer(layer).stages
             block, stages = select(selector, block, keys, settings, self._config.sink, due, given)
             state.masks.renew(due, stages)
-        index = attended_index(stages[-1].index if stages else None, block.limits, self._config.sink, at[0] + 1)
+        kept = state.masks.outputs
+        index = attended_index(kept[-1].index if kept else None, block.limits, self._config.sink, at[0] + 1)
         state.buffer.fill(self._rotary, keys, index, block, self._config.rope, rules)
         return stages
 
