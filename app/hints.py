@@ -13,10 +13,13 @@ from unabridged.app.words import joined, terms
 
 # The longest sentence worth repeating, in characters.
 _LONGEST = 600
+# A further sentence is repeated when it matches at least this well compared with the best.
+_CLOSE = 0.8
 
 
 def hints(question: str, texts: Sequence[str], most: int) -> tuple[str, ...]:
-    """Up to `most` sentences of `texts` that share the rarest words with the question, in the texts' order."""
+    """Up to `most` sentences of `texts` that share the rarest words with the question, the best one last, nearest to
+    the question. A sentence that matches clearly less well than the best is left out, lest the two be confused."""
     sentences = [
         " ".join(joined(text[start:end]).split())
         for text in texts
@@ -31,5 +34,6 @@ def hints(question: str, texts: Sequence[str], most: int) -> tuple[str, ...]:
         sum(log(1 + len(sentences) / frequency[word]) for word in wanted_words & (one.words | one.numbers))
         for one in found
     ]
-    best = sorted((index for index in range(len(sentences)) if scores[index]), key=lambda index: -scores[index])
-    return tuple(sentences[index] for index in sorted(best[:most]))
+    best = sorted((index for index in range(len(sentences)) if scores[index]), key=lambda index: -scores[index])[:most]
+    close = [index for index in best if scores[index] >= _CLOSE * scores[best[0]]]
+    return tuple(sentences[index] for index in reversed(close))

@@ -1,6 +1,7 @@
 """Needles through the product's own path: files on disk, the library, the server, the engine, an answer.
 
-    python -m benchmarks.quality --text pepys_diary.txt.xz --data-dir DIR [--only NAME ...] [--needles 20] [--name N]
+    python -m benchmarks.quality --text pepys_diary.txt.xz --data-dir DIR [--only NAME ...] [--skip GROUP ...]
+        [--set KEY=VALUE ...] [--seed 1] [--needles 20]
 
 Passkeys: filler documents of about 1,900 tokens of real prose; in one of them, at depth 0 to 100 % of the context, a
 sentence with a five-digit number ("The special magic number for the orchard is 48213."). Asked over everything (mode
@@ -35,9 +36,10 @@ from unabridged.app.settings import load
 CHARACTERS = 7600  # about 1,900 tokens of this prose: a document with its header is one segment of 2,048
 PLACES = (
     "Kessler Amberly Northgate Pinewood Harrow Quillan Tamsin Ostrava "
-    "Delmore Whitby Carrow Linden Marsten Osprey Fenwick Dunmore"
+    "Delmore Whitby Carrow Linden Marsten Osprey Fenwick Dunmore "
+    "Ashcombe Brindle Calloway Dorset Everly Foxton Garrick Hollis "
+    "Ingram Jasper Kelvin Lockhart Merrow Norwood Oakham Penrose"
 )
-THINGS = ("vault", "locker")
 SECRETS = (
     "lighthouse orchard violin quarry harness almanac turbine lantern meadow compass "
     "chimney parrot saddle walnut harbour glacier pepper balcony feather anchor"
@@ -71,15 +73,15 @@ class Outcome:
 
 # Settings of each variant, and the collections that it is asked over.
 VARIANTS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
-    "dense": ({}, ("passkey-6k",), "whole"),
-    "8k preset": ({"engine.overrides": ("dense_below=0",)}, ("passkey-6k",), "whole"),
+    "dense": ({}, ("passkey-7k",), "whole"),
+    "8k preset": ({"engine.overrides": ("dense_below=0",)}, ("passkey-7k",), "whole"),
     "8k preset, past the window": ({}, ("passkey-16k", "passkey-32k"), "whole"),
     "paper 3k": (
         {"engine.preset": "3k", "engine.overrides": ("dense_below=0",)},
-        ("passkey-6k", "passkey-16k", "passkey-32k"),
+        ("passkey-7k", "passkey-16k", "passkey-32k"),
         "whole",
     ),
-    "focused": ({}, ("look-alikes",), "focused"),
+    "focused": ({}, ("look-alikes", "look-alike-pairs"), "focused"),
     "whole over look-alikes": ({}, ("look-alikes",), "whole"),
 }
 
@@ -105,26 +107,26 @@ def insert(passage: str, sentence: str, depth: float) -> str:
     return "\n\n".join(paragraphs) + "\n"
 
 
-def write_passkeys(folder: Path, text: str, needles: int) -> list[Case]:
+def write_passkeys(folder: Path, text: str, needles: int, seed: int) -> list[Case]:
     """For each context length and needle a folder: filler files, and the needle's file sorted to its depth.
 
     The same filler file has the same name everywhere, so that its KV is computed once.
     """
-    source = passages(text, seed=1)
-    filler = [next(source) for _ in range(15)]
+    source = passages(text, seed)
+    filler = [next(source) for _ in range(19)]
     cases = []
-    numbers = random.Random(2)
+    numbers = random.Random(seed + 1)
     for index in range(needles):
         depth = index / max(1, needles - 1)
         number = str(numbers.randrange(10000, 99999))
         thing = SECRETS.split()[index]
         sentence = f"The special magic number for the {thing} is {number}."
         holder = insert(next(source), sentence, numbers.random())
-        for name, documents in (("6k", 3), ("16k", 8), ("32k", 16)):
+        for name, documents in (("7k", 4), ("16k", 10), ("32k", 20)):
             collection = f"passkey-{name}-{index}"
             target = folder / collection
             target.mkdir(parents=True)
-            around = [filler[i * 15 // (documents - 1)] for i in range(documents - 1)]
+            around = [filler[i * 19 // (documents - 1)] for i in range(documents - 1)]
             before = round(depth * len(around))
             for place, passage in enumerate(around):
                 # Letters sort the filler into the part before or behind the needle's file.
@@ -137,22 +139,36 @@ def write_passkeys(folder: Path, text: str, needles: int) -> list[Case]:
     return cases
 
 
-def write_lookalikes(folder: Path, text: str) -> list[Case]:
-    """16 files with two facts each."""
-    source = passages(text, seed=3)
-    numbers = random.Random(4)
+def write_lookalikes(folder: Path, text: str, seed: int) -> list[Case]:
+    """Two sets of 16 files with two facts each: 32 places, and, harder, two things at each of 16 places."""
+    source = passages(text, seed + 2)
+    numbers = random.Random(seed + 3)
+    places = PLACES.split()
     cases = []
-    target = folder / "look-alikes"
-    target.mkdir(parents=True)
-    for index, place in enumerate(PLACES.split()):
-        passage = next(source)
-        for thing in THINGS:
-            number = str(numbers.randrange(10000, 99999))
-            passage = insert(passage, f"The access code of the {place} {thing} is {number}.", numbers.random())
-            question = f"What is the access code of the {place} {thing}?"
-            cases.append(Case("look-alikes", question, number, index / 15))
-        (target / f"diary-{index:02}.txt").write_text(passage, "utf-8")
+    for collection, facts in (
+        ("look-alikes", [(places[index], places[index + 16]) for index in range(16)]),
+        ("look-alike-pairs", [(f"{place} vault", f"{place} locker") for place in places[:16]]),
+    ):
+        (folder / collection).mkdir(parents=True)
+        for index, pair in enumerate(facts):
+            passage = next(source)
+            for thing in pair:
+                number = str(numbers.randrange(10000, 99999))
+                passage = insert(passage, f"The access code of the {thing} is {number}.", numbers.random())
+                cases.append(Case(collection, f"What is the access code of the {thing}?", number, index / 15))
+            (folder / collection / f"diary-{index:02}.txt").write_text(passage, "utf-8")
     return cases
+
+
+def group(case: Case) -> str:
+    """The name of the collections that a case is counted with."""
+    return re.sub(r"-\d+$", "", case.collection)
+
+
+def changed(entries: list[str]) -> dict[str, Any]:
+    """Settings from KEY=VALUE; commas make lists."""
+    pairs = [entry.split("=", 1) for entry in entries]
+    return {key: tuple(value.split(",")) if key == "engine.overrides" else value for key, value in pairs}
 
 
 async def add(client: Client, folder: Path, collections: set[str]) -> None:
@@ -190,13 +206,14 @@ async def run(arguments: argparse.Namespace) -> list[Outcome]:
     folder = arguments.data_dir / "needles"
     if folder.exists():
         sys.exit(f"{folder} exists: delete it, or name another --data-dir")
-    cases = write_passkeys(folder, text, arguments.needles) + write_lookalikes(folder, text)
+    cases = write_passkeys(folder, text, arguments.needles, arguments.seed)
+    cases += write_lookalikes(folder, text, arguments.seed)
     outcomes = []
     for variant, (flags, wanted, mode) in VARIANTS.items():
         if arguments.only and variant not in arguments.only:
             continue
-        mine = [case for case in cases if case.collection.rsplit("-", 1)[0] in wanted or case.collection in wanted]
-        settings = load(locations.config_file, flags).settings
+        mine = [case for case in cases if group(case) in wanted and group(case) not in arguments.skip]
+        settings = load(locations.config_file, flags | changed(arguments.set)).settings
         async with connect(settings, locations) as client:
             await wait_for_engine(client)
             await add(client, folder, {case.collection for case in mine})
@@ -215,16 +232,15 @@ def table(outcomes: list[Outcome]) -> str:
     ]
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
-        name = re.sub(r"-\d+$", "", outcome.case.collection)
-        groups.setdefault((outcome.variant, name), []).append(outcome)
-    for (variant, name), group in groups.items():
-        right = sum(outcome.right for outcome in group)
-        low, high = interval(right, len(group))
-        tokens = sum(outcome.context for outcome in group) // len(group)
-        attended = sum(outcome.attended for outcome in group) // len(group)
-        seconds = sum(outcome.seconds for outcome in group) / len(group)
+        groups.setdefault((outcome.variant, group(outcome.case)), []).append(outcome)
+    for (variant, name), same in groups.items():
+        right = sum(outcome.right for outcome in same)
+        low, high = interval(right, len(same))
+        tokens = sum(outcome.context for outcome in same) // len(same)
+        attended = sum(outcome.attended for outcome in same) // len(same)
+        seconds = sum(outcome.seconds for outcome in same) / len(same)
         rows.append(
-            f"| {variant} ({group[0].attention}) | {name} | {tokens} | {attended} | {right}/{len(group)} "
+            f"| {variant} ({same[0].attention}) | {name} | {tokens} | {attended} | {right}/{len(same)} "
             f"| {low:.2f}-{high:.2f} | {seconds:.1f} |"
         )
     return "\n".join(rows)
@@ -236,6 +252,9 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True, help="the prose, .txt.xz")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--only", action="append", choices=list(VARIANTS))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for every variant")
+    parser.add_argument("--skip", action="append", default=[], metavar="GROUP", help="such as passkey-16k")
+    parser.add_argument("--seed", type=int, default=1, help="of passages, places and numbers")
     parser.add_argument("--name", default="quality", help="of the file in benchmarks/results")
     parser.add_argument("--needles", type=int, default=20, choices=range(1, 21))
     arguments = parser.parse_args()
