@@ -108,9 +108,8 @@ def main(arguments: list[str] | None = None) -> None:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end)
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            # A terminal that cannot show a character must not end the command.
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        # A terminal that cannot show a character must not end the command.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(run(arguments))
 
 
@@ -124,8 +123,7 @@ def run(arguments: list[str] | None = None) -> int:
     stdout = sys.stdout
     try:
         result = cli.main(arguments, prog_name="unabridged", standalone_mode=False)
-        if stdout is not None:
-            stdout.flush()
+        stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code

@@ -21,6 +21,12 @@ def one_line(text: str) -> str:
     return _UNSAFE.sub(lambda found: _escaped(found[0]), text).replace("\n", "\\n")
 
 
+def as_text(argument: str) -> str:
+    """An argument of the command line as text that a database and a message take: bytes that are no UTF-8 become
+    `\\xNN`, as in the stored names of files."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _escaped(char: str) -> str:
     code = ord(char)
     if code in _ESCAPED_BYTES:

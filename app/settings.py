@@ -83,9 +83,9 @@ class IngestSettings(Group):
 
     workers: int = Field(default=0, ge=0, le=256)
     """Files that are read at the same time; 0 takes one per core."""
-    max_file_mib: int = Field(default=2048, ge=1)
+    max_file_mib: int = Field(default=512, ge=1)
     """Larger files are listed as too large and not read. Mailboxes are read in place and have no limit."""
-    memory_mib: int = Field(default=2048, ge=256)
+    memory_mib: int = Field(default=1536, ge=256)
     """Memory that reading one file may take before it is stopped."""
     seconds: int = Field(default=120, ge=1)
     """Seconds that reading one file may take before it is stopped."""

@@ -98,6 +98,8 @@ class _Process:
         try:
             self.receive(_START_SECONDS)
         except _Gone as gone:
+            self.kill()
+            self._alive.check()
             said = self._err.read().decode("utf-8", "replace").strip().splitlines()
             hint = said[-1] if said else str(gone)
             raise ReaderUnavailable("the process that reads files does not start", hint) from gone

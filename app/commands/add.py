@@ -83,7 +83,12 @@ def add(
 
 
 def _password(file: Path | None) -> str | None:
-    return file.read_text("utf-8").rstrip("\r\n") if file else None
+    if file is None:
+        return None
+    try:
+        return file.read_text("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"the password file {file} is not UTF-8 text") from error
 
 
 def _narrate(app: App, items: "Iterable[AddItem]", plain: bool, as_json: bool) -> tuple[Counter[str], Counter[str]]:

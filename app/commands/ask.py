@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unabridged.app.cli import exit_code, say
-from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
+from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app
 from unabridged.app.events import Answer, Delta, Problem, Question, Stage
 from unabridged.app.printable import one_line, printable
 from unabridged.engine.events import Sampling
@@ -28,12 +28,14 @@ _ASK = examples(
 
 
 @click.command(epilog=_ASK)
-@click.argument("question")
+@click.argument("question", type=TEXT)
 @collection_option
-@click.option("--doc", "documents", multiple=True, help="Only documents that match this glob or part of a path.")
+@click.option(
+    "--doc", "documents", type=TEXT, multiple=True, help="Only documents that match this glob or part of a path."
+)
 @click.option("--mode", type=click.Choice(["auto", "whole", "focused"]), help="How to read (setting answer.mode).")
-@click.option("--conversation", help="Go on with the conversation of this id.")
-@click.option("--model", help="The installed model that answers (setting model.name).")
+@click.option("--conversation", type=TEXT, help="Go on with the conversation of this id.")
+@click.option("--model", type=TEXT, help="The installed model that answers (setting model.name).")
 @click.option("--engine", type=click.Choice(["torch", "llama-cpp"]), help="The engine (setting engine.backend).")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="The longest answer (setting answer.max_tokens).")
 @click.option("--temperature", type=click.FloatRange(0, 2), help="0 is deterministic (setting answer.temperature).")
@@ -43,7 +45,7 @@ _ASK = examples(
     "--min-p", type=click.FloatRange(0, 1), default=0.0, help="Drop words less likely than this share of the best."
 )
 @click.option("--seed", type=int, help="The same seed draws the same words.")
-@click.option("--stop", multiple=True, help="End the answer at this text; may be repeated.")
+@click.option("--stop", type=TEXT, multiple=True, help="End the answer at this text; may be repeated.")
 @click.option("--no-history", is_flag=True, help="Do not keep this exchange.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress and no receipt.")
 @json_option
@@ -81,7 +83,7 @@ def ask(
         model__name=model,
         engine__backend=engine,
     )
-    text = sys.stdin.read().strip() if question == "-" else question.strip()
+    text = (sys.stdin.buffer.read().decode("utf-8", "replace") if question == "-" else question).strip()
     if not text:
         raise click.UsageError("the question is empty")
     answering = settings.answer
@@ -239,7 +241,7 @@ def _width(line: str) -> int:
 @click.command(epilog=examples("unabridged chat ~/case", "unabridged chat --collection lease"))
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @collection_option
-@click.option("--model", help="The installed model that answers (setting model.name).")
+@click.option("--model", type=TEXT, help="The installed model that answers (setting model.name).")
 @pass_app
 def chat(app: App, paths: tuple[Path, ...], collection: str, model: str | None) -> int:
     """Open the terminal interface; PATHS are read first."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from unabridged.app.locations import Locations
-from unabridged.app.printable import one_line
+from unabridged.app.printable import as_text, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,14 +70,33 @@ class App:
         return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+class _Text(click.ParamType[str]):
+    """Text that may hold bytes which are no UTF-8; see `as_text`."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return as_text(str(value))
+
+
+class _Name(_Text):
+    """Text that is not empty."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(value, param, ctx) or self.fail("the name is empty", param, ctx)
+
+
+TEXT = _Text()
 pass_app = click.make_pass_decorator(App)
 
 
 def collection_option(command: C) -> C:
     """`--collection`."""
-    return click.option("-c", "--collection", default="default", show_default=True, help="Name of the collection.")(
-        command
-    )
+    return click.option(
+        "-c", "--collection", type=_Name(), default="default", show_default=True, help="Name of the collection."
+    )(command)
 
 
 def json_option(command: C) -> C:

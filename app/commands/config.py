@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from unabridged.app.commands.common import App, emit, examples, json_option, pass_app, table
+from unabridged.app.commands.common import TEXT, App, emit, examples, json_option, pass_app, table
 
 _EXAMPLES = examples(
     "unabridged config",
@@ -43,7 +43,7 @@ def path(app: App) -> None:
 
 
 @config.command("get", epilog=examples("unabridged config get answer.mode"))
-@click.argument("key")
+@click.argument("key", type=TEXT)
 @pass_app
 def get(app: App, key: str) -> None:
     """Print one setting."""
@@ -53,8 +53,8 @@ def get(app: App, key: str) -> None:
 
 
 @config.command("set", epilog=examples("unabridged config set answer.mode whole"))
-@click.argument("key")
-@click.argument("value")
+@click.argument("key", type=TEXT)
+@click.argument("value", type=TEXT)
 @pass_app
 def set_(app: App, key: str, value: str) -> None:
     """Change one setting in the file. Comments in the file are not kept."""

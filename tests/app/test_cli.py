@@ -1,5 +1,6 @@
 """The command line: what is printed where, and the exit codes. Real files, real library; no engine is started."""
 
+import errno
 import json
 import os
 import signal
@@ -319,6 +320,54 @@ def test_a_fault_of_ours_is_one_line_with_its_place(run: Run, monkeypatch: pytes
     code, _, error = run("ls")
     assert (code, error.count("\n")) == (cli.FAILED, 1)
     assert "ZeroDivisionError: division by zero at test_cli.py:" in error
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["show", "rules.txt"], ["show", "none"], ["ask", "-"]])
+def test_closed_streams_are_no_fault(run: Run, papers: Path, tmp_path: Path, arguments: list[str]) -> None:
+    run("add", str(papers))
+    line = f'"{sys.executable}" -m unabridged {" ".join(arguments)} <&- >&- 2>&-'
+    environ = {**os.environ, "UNABRIDGED_DATA_DIR": str(tmp_path / "data")}
+    code = subprocess.run(["sh", "-c", line], env=environ, check=False).returncode
+    assert code == {"none": cli.FAILED, "-": cli.USAGE}.get(arguments[-1], 0)
+
+
+def test_ctrl_c_while_modules_load_has_no_traceback(tmp_path: Path) -> None:
+    for delay in (0.06, 0.09, 0.12, 0.15):
+        process = _process(tmp_path, "ls")
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+        assert process.returncode in (-signal.SIGINT, cli.INTERRUPTED, 0) or b"frozen site" in error
+        assert b"click" not in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["ls"], ["search"], ["show"], ["rm"], ["ls", "-c"], ["ask"], ["add"], ["models", "add"], ["config", "get"]],
+)
+def test_arguments_may_be_no_utf8(run: Run, arguments: list[str]) -> None:
+    _, _, error = run(*arguments, "a\udcffb")
+    assert "a fault of" not in error
+    assert error.count("\n") <= 1
+
+
+def test_a_full_disk_is_one_line_that_names_the_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    code, _, error = run("config", "set", "answer.mode", "whole")
+    assert (code, error.count("\n")) == (cli.FAILED, 1)
+    assert f"{tmp_path}/data/config.toml: No space left on device (free some space" in error
+
+
+def test_a_collection_needs_a_name(run: Run, papers: Path) -> None:
+    assert run("add", str(papers), "--collection", "")[0] == cli.USAGE
+
+
+def test_a_password_file_must_be_text(run: Run, papers: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"\xff\xfe")
+    assert run("add", str(papers), "--password-file", str(tmp_path / "secret"))[0] == cli.USAGE
 
 
 def test_no_colour_where_it_is_not_wanted(tmp_path: Path) -> None:

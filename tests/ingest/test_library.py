@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest.errors import DocumentNotFound, LibraryDamaged
+from unabridged.ingest.errors import DocumentNotFound, IngestError, LibraryDamaged
 from unabridged.ingest.library import Library
 from unabridged.ingest.paths import Patterns
 
@@ -105,3 +105,18 @@ def test_a_damaged_database_is_reported_with_the_way_out(filled: Library) -> Non
             broken.documents()
         with pytest.raises(LibraryDamaged):
             broken.search("text")
+
+
+def test_changed_bytes_in_the_schema_or_a_page_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "library.db"
+    Library.open(path).close()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE contents", b"CREATE TABLE conten\xff\xff"))
+    with pytest.raises(LibraryDamaged):
+        Library.open(path)
+
+
+def test_a_library_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "library.db").mkdir()
+    with pytest.raises(IngestError, match="cannot be opened for writing") as raised:
+        Library.open(tmp_path / "library.db")
+    assert "permissions" in raised.value.hint

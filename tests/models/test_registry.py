@@ -85,6 +85,14 @@ def test_remove_leaves_nothing(registry: Registry, tiny_llama: TinyLlama) -> Non
         registry.remove("tiny")
 
 
+def test_a_model_with_a_damaged_manifest_can_be_removed(registry: Registry, tiny_llama: TinyLlama) -> None:
+    (registry.add(tiny_llama()[0]).path / "manifest.json").write_text("{")
+    with pytest.raises(ModelDamaged):
+        registry.get("tiny")
+    registry.remove("tiny")
+    assert registry.list() == []
+
+
 @pytest.mark.parametrize("name", ["..", "../x", "a/b", "", ".hidden", "a" * 101, "x\n"])
 def test_names_cannot_leave_the_directory(registry: Registry, name: str) -> None:
     with pytest.raises(ModelError, match="not a model name"):
