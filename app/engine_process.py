@@ -19,6 +19,7 @@ import msgspec
 
 from unabridged.engine.errors import EngineUnavailable
 from unabridged.engine.events import PROTOCOL, Event, Failed, Ready, Request, Shutdown, decode_event, encode
+from unabridged.engine.options import THREAD_ENVIRONMENT
 from unabridged.engine.wire import WireError, frame, read_frame_async
 
 LOG_BYTES = 1024 * 1024
@@ -188,5 +189,5 @@ async def _spawn(command: WorkerCommand, theirs: socket.socket, queue_limit: int
             stdout=log,
             stderr=log,
             pass_fds=(theirs.fileno(),),
-            env={**os.environ, **command.environment},
+            env={**THREAD_ENVIRONMENT, **os.environ, **command.environment},
         )

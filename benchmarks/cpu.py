@@ -2,7 +2,7 @@
 
     python -m benchmarks.cpu MODEL_DIR TEXT [--dense 2048 6144] [--sparse 16384 32768] [--threads 1 2] [--decode 128]
 
-TEXT is any long plain text. A dense row reads that many tokens as one prompt, in both engines (llama.cpp when the extra
+TEXT is any long plain text, as it is or in .xz. A dense row reads that many tokens as one prompt, in both engines (llama.cpp when the extra
 `llama-cpp` is installed); a sparse row reads segments past the model's window, which llama.cpp cannot compare with.
 Prints a table and writes benchmarks/results/cpu.json. Ratios are ours to llama.cpp's speed: above 1 ours is faster.
 `--cpu-time` counts the seconds that the process computed instead of those that passed: with one thread that is the
@@ -11,6 +11,8 @@ speed of an idle machine, measured on a busy one.
 
 import argparse
 import itertools
+import lzma
+import os
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -21,7 +23,7 @@ from benchmarks.report import machine, save
 
 from unabridged.engine.backend import Backend
 from unabridged.engine.events import AttentionChoice, Finished, Generate, Progress, Sampling, Segment, pack_ids
-from unabridged.engine.options import EngineOptions
+from unabridged.engine.options import THREAD_ENVIRONMENT, EngineOptions
 from unabridged.models.tokenizer import Tokenizer
 
 QUESTION = "Summarise the documents above in three sentences."
@@ -32,8 +34,9 @@ Row = dict[str, Any]
 def main() -> None:
     """Measure, print and save."""
     arguments = _arguments()
+    os.environ.update(THREAD_ENVIRONMENT | os.environ)  # as the server starts its engine
     wanted = sum(arguments.dense) + max(arguments.sparse, default=0)
-    text = arguments.text.read_text(encoding="utf-8", errors="replace")[: 8 * wanted]
+    text = _text(arguments.text)[: 8 * wanted]
     rows: list[Row] = []
     print(_line(dict.fromkeys(_COLUMNS, "")), flush=True)
     for threads in arguments.threads:
@@ -42,6 +45,11 @@ def main() -> None:
             print(_line(row), flush=True)
     if not arguments.no_save:
         print(save("cpu", {**machine(), "model": arguments.model.name, "clock": _clock_name(arguments), "rows": rows}))
+
+
+def _text(path: Path) -> str:
+    raw = path.read_bytes()
+    return (lzma.decompress(raw) if path.suffix == ".xz" else raw).decode("utf-8", "replace")
 
 
 def _rows(arguments: argparse.Namespace, text: str, threads: int) -> Iterator[Row]:
