@@ -2,9 +2,10 @@
 
     python -m benchmarks.cpu MODEL_DIR TEXT [--dense 2048 6144] [--sparse 16384 32768] [--threads 1 2] [--decode 128]
 
-TEXT is any long plain text, as it is or in .xz. A dense row reads that many tokens as one prompt, in both engines (llama.cpp when the extra
-`llama-cpp` is installed); a sparse row reads segments past the model's window, which llama.cpp cannot compare with.
-Prints a table and writes benchmarks/results/cpu.json. Ratios are ours to llama.cpp's speed: above 1 ours is faster.
+TEXT is any long plain text, as it is or in .xz. A dense row reads that many tokens as one prompt, in both engines
+(llama.cpp when the extra `llama-cpp` is installed); a sparse row reads segments past the model's window, which
+llama.cpp cannot compare with. Prints a table and writes benchmarks/results/cpu.json. Ratios are ours to llama.cpp's
+speed: above 1 ours is faster.
 `--cpu-time` counts the seconds that the process computed instead of those that passed: with one thread that is the
 speed of an idle machine, measured on a busy one.
 """

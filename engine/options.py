@@ -5,7 +5,6 @@ from typing import Literal
 
 import msgspec
 
-
 # Compute threads that wait for each other spin by default, and where other programs use the cores, a token then takes
 # seconds. They sleep after a few microseconds instead. Read when the process loads its OpenMP library.
 THREAD_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
