@@ -18,5 +18,5 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes: int = 0  # host memory of the KV pool; 0: 60 % of what is free at the start
     kv_dtype: Literal["float16", "bfloat16", "float32"] = "float16"  # storage; arithmetic is always float32
     threads: int = 0  # compute threads; 0: one per core
-    prefill_chunk: int = 512  # tokens of one prefill step: cancelling takes at most one
+    prefill_chunk: int = 256  # tokens of one prefill step: cancelling takes at most one, progress comes after each
     segment_tokens: int = 2048  # the segment length that callers should aim at
