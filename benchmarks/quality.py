@@ -132,7 +132,9 @@ def write_passkeys(folder: Path, text: str, needles: int, seed: int) -> list[Cas
                 # Letters sort the filler into the part before or behind the needle's file.
                 side = "a" if place < before else "c"
                 (target / side).mkdir(exist_ok=True)
-                (target / side / f"diary-{filler.index(passage):02}.txt").write_text(passage, "utf-8")
+                (target / side / f"diary-{'abcdefghijklmnopqrst'[filler.index(passage)]}.txt").write_text(
+                    passage, "utf-8"
+                )
             (target / "b").mkdir()
             (target / "b" / "diary.txt").write_text(holder, "utf-8")
             cases.append(Case(collection, f"What is the special magic number for the {thing}?", number, depth))

@@ -32,12 +32,14 @@ REFRESH: dict[str, tuple[int, int, int]] = {
 
 @dataclass(frozen=True)
 class Stage:
-    """One pruning stage. `keep` counts tokens and is a multiple of `chunk`."""
+    """One pruning stage. `keep` counts tokens and is a multiple of `chunk`. `trail` more chunks behind a chunk rank as
+    high as it does: a sentence that begins in one chunk ends in the next, where no key may match the query."""
 
     block_q: int
     chunk: int
     keep: int
     scorer: Scorer = "selectrep"
+    trail: int = 0
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,7 @@ _PER_LAYER = {
     "k": _last_stage,
     "chunk": _each_stage,
     "scorer": _each_stage,
+    "trail": _each_stage,
     "selection_rope": _each_layer,
     "early_selection_rope": _early_layers,
 }
@@ -236,6 +239,8 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
             raise BadRequest(f"attention k = {stage.keep} with chunks of {stage.chunk}", "k is a multiple of chunk")
         if stage.chunk & (stage.chunk - 1):
             raise BadRequest(f"attention chunk = {stage.chunk}", "a power of two")
+        if stage.trail < 0:
+            raise BadRequest(f"attention trail = {stage.trail}", "0 or more chunks")
     for first, then in itertools.pairwise(stages):
         if first.chunk % then.chunk or first.block_q % then.block_q or then.keep > first.keep:
             raise BadRequest(

@@ -186,10 +186,26 @@ def keep_best(index: Tensor, scores: Tensor, stage: Stage) -> Selection:
     """Top-K over chunks: `index` `[B, J or 1, C * l]` and `scores` `[B, J, C]` to what a stage keeps."""
     chunks = index.unflatten(-1, (-1, stage.chunk))
     wanted = min(stage.keep // stage.chunk, scores.shape[-1])
-    kept = scores.topk(wanted, sorted=False).indices.sort(-1).values
+    ranks = _trailed(scores, chunks, stage.trail) if stage.trail else scores
+    kept = ranks.topk(wanted, sorted=False).indices.sort(-1).values
     chunks = chunks.expand(-1, scores.shape[1], -1, -1)
     chosen = chunks.gather(2, kept[..., None].expand(*kept.shape, stage.chunk))
     return Selection(chosen.flatten(2), scores, kept)
+
+
+def _trailed(scores: Tensor, chunks: Tensor, trail: int) -> Tensor:
+    """Scores by which to rank: each chunk's own, or the best of the `trail` chunks that stand right before it.
+
+    scores `[B, J, C]`, chunks `[B, J or 1, C, l]`; a chunk of an index list stands behind another when its first token
+    follows the other's last.
+    """
+    best = scores.clone()
+    ends, begins = chunks[..., -1], chunks[..., 0]
+    for back in range(1, min(trail, scores.shape[-1] - 1) + 1):
+        near = begins[..., back:] - ends[..., :-back] == (back - 1) * chunks.shape[-1] + 1
+        before = scores[..., :-back].where(near, -torch.inf)
+        best[..., back:] = best[..., back:].maximum(before)
+    return best.where(begins >= 0, -torch.inf)
 
 
 def select(

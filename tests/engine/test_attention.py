@@ -293,3 +293,19 @@ def test_a_layer_setting_is_frozen() -> None:
     layer = LayerAttention((Stage(64, 16, 64),), "true")
     with pytest.raises(AttributeError):
         layer.stages = ()  # type: ignore[misc]
+
+
+def test_a_trailing_chunk_is_kept_with_the_chunk_before_it() -> None:
+    index = torch.arange(64)[None, None]
+    scores = torch.tensor([[[0.0, 9.0, -1.0, 1.0, 2.0, 0.5, 3.0, 0.1]]])
+    assert keep_best(index, scores, Stage(64, 8, 16, "exact")).kept.tolist() == [[[1, 6]]]
+    assert keep_best(index, scores, Stage(64, 8, 16, "exact", trail=1)).kept.tolist() == [[[1, 2]]]
+    assert keep_best(index, scores, Stage(64, 8, 24, "exact", trail=2)).kept.tolist() == [[[1, 2, 3]]]
+
+
+def test_nothing_trails_over_a_gap_or_into_padding() -> None:
+    index = torch.cat([torch.arange(8), torch.arange(16, 24), torch.full((8,), -1)])[None, None]
+    scores = torch.tensor([[[9.0, 1.0, -torch.inf]]])
+    kept = keep_best(index, scores, Stage(64, 8, 16, "exact", trail=1))
+    assert kept.kept.tolist() == [[[0, 1]]]
+    assert kept.scores.equal(scores)
