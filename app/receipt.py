@@ -15,6 +15,7 @@ def receipt(
     """Of one answer. `first` and `seconds`: seconds until the first token and until the end."""
     usage = finished.usage
     context = usage.prompt + usage.completion
+    # No report: an engine that does not select, or an answer that was stopped before it began.
     report = finished.attention or AttentionReport(
         kind="dense", preset="dense", context=context, attended=context, coverage=1.0
     )

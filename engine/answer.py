@@ -16,7 +16,7 @@ from unabridged.engine.attention.attend import ContextAttention, Shape
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.witness import Witness
-from unabridged.engine.errors import BadRequest, OutOfMemory
+from unabridged.engine.errors import BadRequest, Cancelled, OutOfMemory
 from unabridged.engine.events import Event, Finished, Generate, Progress, Token, Usage
 from unabridged.engine.kv.cache import Entry, KvCache
 from unabridged.engine.kv.tables import Context
@@ -26,7 +26,7 @@ from unabridged.engine.textstop import StopText
 from unabridged.models.llama import Llama
 from unabridged.models.tokenizer import Tokenizer
 
-Reason = Literal["stop", "length"]
+Reason = Literal["stop", "length", "cancelled"]
 
 # Slots taken at a time while the answer grows.
 _GROWTH = 256
@@ -56,6 +56,7 @@ class Answer:
         self._sampler = Sampler(request.sampling, self._prompt)
         self._context_key = context_key
         self._rotary, self._shape = rotary, shape
+        self._generated = 0
 
     def run(self, began: float, chunk: int) -> Iterator[Event | None]:
         """All events of the request from here on. `began`: when the request started, for the report."""
@@ -64,12 +65,17 @@ class Answer:
             attention = self._attention(end, reused)
             logits = yield from self._question(end, attention, chunk)
             prefilled = time.perf_counter()
-            reason, count = yield from self._decode(end, attention, logits)
+            try:
+                reason = yield from self._decode(end, attention, logits)
+            except Cancelled:
+                reason = "cancelled"
             yield Finished(
                 id=self._request.id,
                 reason=reason,
                 usage=Usage(
-                    prompt=self._held.tokens + len(self._prompt), cached=self._held.cached + reused, completion=count
+                    prompt=self._held.tokens + len(self._prompt),
+                    cached=self._held.cached + reused,
+                    completion=self._generated,
                 ),
                 attention=attention.report(),
                 prefill_seconds=prefilled - began,
@@ -121,27 +127,26 @@ class Answer:
         end.ids.extend(ids)
         return self._model.logits(hidden[-1:])[0]
 
-    def _decode(
-        self, end: Entry, attention: ContextAttention, logits: Tensor
-    ) -> Generator[Event | None, None, tuple[Reason, int]]:
+    def _decode(self, end: Entry, attention: ContextAttention, logits: Tensor) -> Generator[Event | None, None, Reason]:
         text = _Text(self._tokenizer, self._request)
         if self._request.attribution:
             start = len(self._held.order[0].ids) if self._request.prefix else 0
             attention.witness = Witness(start, self._held.tokens)
         for count in range(1, self._request.sampling.max_tokens + 1):
             token = self._sampler(logits)
+            self._generated = count
             if token in self._tokenizer.eos_ids:
                 yield text.finish()
-                return "stop", count
+                return "stop"
             event = text.push(token, attention.witness)
             yield event
             if text.stopped:
-                return "stop", count
+                return "stop"
             if count == self._request.sampling.max_tokens or not self._room(end, attention):
                 break
             logits = self._forward(end, attention, array("i", [token]))
         yield text.finish()
-        return "length", count
+        return "length"
 
     def _room(self, end: Entry, attention: ContextAttention) -> bool:
         """Whether one more token has a slot."""

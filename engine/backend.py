@@ -16,7 +16,8 @@ class Backend(Protocol):
     def run(self, request: Generate | Prefill) -> Iterator[Event | None]:
         """Do the request step by step: each step is at most one prefill chunk or one decode step and yields an event or
         None. The last event is Finished. Raises an EngineError for what cannot be done. Closing the iterator cancels:
-        whatever was computed of segments stays usable, nothing half-written does.
+        whatever was computed of segments stays usable, nothing half-written does. An iterator into which `Cancelled` is
+        thrown may answer with a Finished of its own; where it does not, the worker makes one.
         """
         ...
 

@@ -83,3 +83,9 @@ def engine_error(code: str, message: str, hint: str = "", *, tokens: int = 0, li
     error = kinds.get(code, EngineError)(message, hint)
     error.code = code
     return error
+
+
+class Cancelled(EngineError):
+    """Thrown into a backend's iterator: end here, with a report where there is one."""
+
+    code = "cancelled"

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from unabridged.engine.backend import Backend
-from unabridged.engine.errors import ContextTooLong, EngineUnavailable, InternalError, OutOfMemory
+from unabridged.engine.errors import Cancelled, ContextTooLong, EngineUnavailable, InternalError, OutOfMemory
 from unabridged.engine.events import Cancel, Event, Failed, Finished, Generate, Queued, Request, Token, Usage
 from unabridged.engine.link import Link, Stop
 from unabridged.engine.options import EngineOptions
@@ -57,8 +57,18 @@ class Running:
             self.completion += len(event.ids)
         self.finished = isinstance(event, Finished)
 
+    def stop(self) -> Finished | None:
+        """End the request where it is; the backend's own report where it has one."""
+        if not isinstance(self.steps, Generator):
+            return None
+        try:
+            event = self.steps.throw(Cancelled("the request was cancelled"))
+        except (Cancelled, StopIteration):
+            return None
+        return event if isinstance(event, Finished) else None
+
     def cancelled(self, work: Work) -> Finished:
-        """The end of a request that was stopped here."""
+        """The end of a request that was stopped here and has no report."""
         now = time.monotonic()
         decoding = self.first_token or now
         return Finished(
@@ -110,8 +120,10 @@ class Worker:
     def _cancel(self, id: str) -> None:
         """An id that is not there has ended already: its last event crossed the cancel on the way."""
         if work := self._scheduler.find(id):
-            running = self._forget(id) or Running(iter(()))
-            self._link.send(running.cancelled(work))
+            running = self._running.get(id) or Running(iter(()))
+            end = running.stop() or running.cancelled(work)
+            self._forget(id)
+            self._link.send(end)
 
     def _step(self) -> None:
         """One step of the request whose turn it is."""

@@ -18,6 +18,6 @@ if ! "$unabridged" --data-dir "$home" models list | grep -q smollm2-135m; then
 fi
 run add "$papers"
 run ls
-run ask "In which lane did the Great Fire of London begin?"
+run ask "What did Sir W. Penn and Pepys put into the pit in the garden?"
 run ask "To which date was the dredging of the north basin moved?"
-run ask "How much does a certified copy cost in the reading room?"
+run ask "How much does a scan of a map cost?"

@@ -1,13 +1,13 @@
 """Whole requests through the torch engine on a tiny random model: what is reused, and that it changes no answer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from tests.engine.tiny import save_tiny
 
-from unabridged.engine.errors import BadRequest, ContextTooLong
+from unabridged.engine.errors import BadRequest, Cancelled, ContextTooLong
 from unabridged.engine.events import (
     AttentionChoice,
     Event,
@@ -282,3 +282,15 @@ def test_prefill_alone_stores_and_finishes(backend: Make, tmp_path: Path) -> Non
     _, last, _ = ask(backend(store_dir=tmp_path), asked)
     assert (last.reason, last.usage.prompt, last.attention) == ("stop", 79, None)
     assert len(list(tmp_path.glob("*.kv"))) == 2
+
+
+def test_a_cancelled_answer_still_reports_what_it_attended_to(backend: Make) -> None:
+    running = backend().run(request(text(20, 2), (text(100, 3),)))
+    assert isinstance(running, Generator)
+    while not isinstance(next(running), Token):
+        pass
+    end = running.throw(Cancelled("enough"))
+    assert isinstance(end, Finished)
+    assert end.reason == "cancelled"
+    assert end.attention is not None
+    assert end.usage.completion >= 1
