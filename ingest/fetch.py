@@ -4,6 +4,7 @@ Runs in a thread beside the one that stores; it reads the library through a conn
 """
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -60,10 +61,12 @@ class Fetcher:
         yield look(found.path)
 
     def _hash(self, found: Found) -> str | None:
-        with Path(found.path).open("rb") as file:
+        # Without blocking: what /proc shows as a file, or what became a pipe since the walk, may never give a byte.
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        with os.fdopen(os.open(found.path, flags), "rb") as file:
             if found.size > self._workers.limits.file_bytes:
                 # Only mailboxes are read at any size: the others end as too large, by name and size alone.
-                if detect(file.read(HEAD), Path(found.path).name).kind is not Kind.MAILBOX:
+                if detect(file.read(HEAD) or b"", Path(found.path).name).kind is not Kind.MAILBOX:
                     return None
                 file.seek(0)
             return self._digest(file)

@@ -105,7 +105,8 @@ def verify(app: App, name: str, recall: bool, facts: int, as_json: bool) -> int:
     for problem in problems:
         say(f"{problem.file}: {problem.reason}")
     if problems:
-        say(f"unabridged: error: {name} is not as it was installed (unabridged models remove {name}, then add it again)")
+        hint = f"unabridged models remove {name}, then add it again"
+        say(f"unabridged: error: {name} is not as it was installed ({hint})")
         return FAILED
     click.echo(f"{name}: all files are as they were installed", err=True)
     if recall:
