@@ -8,6 +8,7 @@ import torch
 from tests.engine.tiny import config, context_attention, dense, feed, feed_chunks, random_qkv, rotary
 from torch import Tensor
 
+from unabridged.engine.attention.attend import ContextAttention, Shape
 from unabridged.engine.attention.config import (
     AttentionConfig,
     LayerAttention,
@@ -24,6 +25,8 @@ from unabridged.engine.attention.reference import attended_index, limits_of, spa
 from unabridged.engine.attention.select import Block, Selection, Selector, Span, keep_best, select
 from unabridged.engine.errors import BadRequest
 from unabridged.engine.events import AttentionChoice
+from unabridged.engine.kv.pool import KvPool
+from unabridged.engine.kv.tables import Context
 
 SELECTION_ROPES: tuple[SelectionRope, ...] = ("chunk-indexed", "relative", "dynamic-extend", "infllm", "true")
 SMALL: dict[str, Any] = {"sink": 16, "stream": 128, "k": 2048}
@@ -309,3 +312,25 @@ def test_nothing_trails_over_a_gap_or_into_padding() -> None:
     kept = keep_best(index, scores, Stage(64, 8, 16, "exact", trail=1))
     assert kept.kept.tolist() == [[[0, 1]]]
     assert kept.scores.equal(scores)
+
+
+def test_decoding_starts_from_the_prompts_masks_and_each_layer_renews_in_its_turn() -> None:
+    settings = config(refresh="flash", sink=16, stream=64, k=2048)
+    qkv = random_qkv(500)
+    pool = KvPool(2, 2, 16, 64 << 20, torch.float32)
+    attention = ContextAttention(Context(pool, [], pool.allocate(500)), settings, Shape(2, 4, 2, 16), rotary())
+    out: list[Tensor] = []
+    given: list[tuple[Selection, ...]] = []
+    while (at := attention.context.length) < 500:
+        step = attention.fits(470 - at) if at < 470 else 1
+        attention.begin(step)
+        out.append([attention(layer, *(x[at : at + step] for x in qkv)) for layer in range(2)][1])
+        attention.end()
+        if at + step == 470:
+            assert attention._sparse is not None
+            given = [attention._sparse._states[layer].masks.outputs for layer in range(2)]
+        if at == 470:
+            assert attention._sparse is not None
+            kept = [attention._sparse._states[layer].masks.outputs for layer in range(2)]
+            assert [one[0] is other[0] for one, other in zip(given, kept, strict=True)] == [False, True]
+    assert torch.allclose(torch.cat(out), dense(qkv), atol=1e-5)

@@ -62,6 +62,14 @@ def test_chunks_change_nothing(tiny_llama: TinyLlama, chunk: int) -> None:
     torch.testing.assert_close(ours(model, ids, chunk), ours(model, ids, 65), atol=1e-4, rtol=0)
 
 
+def test_packed_weights_change_logits_by_their_rounding_alone(tiny_llama: TinyLlama) -> None:
+    folder, reference = tiny_llama()
+    ids = torch.randint(0, 256, (65,))
+    for chunk in (1, 65):
+        packed = ours(load_model(folder, packed=True), ids, chunk)
+        torch.testing.assert_close(packed, theirs(reference, ids), atol=1e-2, rtol=0)
+
+
 def test_bfloat16_keeps_its_type_and_stays_near(tiny_llama: TinyLlama) -> None:
     folder, _ = tiny_llama()
     model = load_model(folder, torch.bfloat16)
