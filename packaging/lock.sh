@@ -1,9 +1,9 @@
 #!/bin/sh
 # Writes the hash-pinned locks in requirements/ anew: runtime and dev for Python 3.11 and 3.12, torch and CUDA apart.
 #
-# torch is apart since one version has several builds: whichever build the configured index offers is taken when its
-# hash is listed in torch.txt; cuda.txt is what the build of the public index needs on top (docs/decisions/0002-locks.md).
-# Usage: packaging/lock.sh [extra torch wheel whose hash to list ...]
+# torch is apart since one version has several builds: torch-cpu.txt is the small one for the CPU, where pip is configured
+# to find it; torch.txt and cuda.txt are the public index's, with what it needs on top (docs/decisions/0002-locks.md).
+# Usage: packaging/lock.sh [CPU wheel of torch whose hash to list ...]
 set -eu
 cd "$(dirname "$0")/.."
 uv=${UV:-.venv/bin/uv}
@@ -30,8 +30,11 @@ done
 echo "torch==$torch" > "$scratch/torch.in"
 lock "$scratch/torch.txt" 3.12 "$scratch/torch.in"
 awk '/^[a-z]/ {keep = /^torch==/} keep' "$scratch/torch.txt" > requirements/torch.txt
-for wheel in "$@"; do
-    sed -i '$ s/$/ \\/' requirements/torch.txt
-    echo "    --hash=sha256:$(sha256sum "$wheel" | cut -d' ' -f1)" >> requirements/torch.txt
-done
+if [ $# -gt 0 ]; then
+    printf 'torch==%s+cpu' $torch > requirements/torch-cpu.txt
+    for wheel in "$@"; do
+        printf ' \\\n    --hash=sha256:%s' "$(sha256sum "$wheel" | cut -d' ' -f1)" >> requirements/torch-cpu.txt
+    done
+    echo >> requirements/torch-cpu.txt
+fi
 awk '/^[a-z]/ {keep = /^(nvidia|cuda|triton)/} keep' "$scratch/torch.txt" > requirements/cuda.txt
