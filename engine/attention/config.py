@@ -106,10 +106,11 @@ def _paper(name: str, early_k: int, late_k: int, window: int) -> AttentionConfig
 
 
 def _small_window(window: int) -> AttentionConfig:
-    # Exact chunk maxima over chunks of 16 find lone facts where tournaments lose them; a narrow k does not distract a
-    # small model. Two exact stages select what one would; the first only spares decode steps from reading every key.
-    keep, stream = min(512, _multiple(window // 8, 16)), min(512, _multiple(window // 4, 64))
-    stages = (Stage(64, 16, 16 * keep, "exact"), Stage(64, 16, keep, "exact"))
+    # Exact chunk maxima over chunks of 16 find lone facts where tournaments lose them; a chunk that matches brings the
+    # next one, where its sentence ends (docs/log.md). Two exact stages select what one would; the first only spares
+    # decode steps from reading every key.
+    keep, stream = min(1024, _multiple(window // 8, 16)), min(512, _multiple(window // 4, 64))
+    stages = (Stage(64, 16, 8 * keep, "exact", trail=1), Stage(64, 16, keep, "exact", trail=1))
     layer = LayerAttention(stages, "relative")
     return AttentionConfig("8k", (layer,), min(64, max(1, window // 16)), stream, window, window, join="kv")
 

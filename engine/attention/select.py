@@ -186,8 +186,13 @@ def keep_best(index: Tensor, scores: Tensor, stage: Stage) -> Selection:
     """Top-K over chunks: `index` `[B, J or 1, C * l]` and `scores` `[B, J, C]` to what a stage keeps."""
     chunks = index.unflatten(-1, (-1, stage.chunk))
     wanted = min(stage.keep // stage.chunk, scores.shape[-1])
-    ranks = _trailed(scores, chunks, stage.trail) if stage.trail else scores
-    kept = ranks.topk(wanted, sorted=False).indices.sort(-1).values
+    if stage.trail:
+        # A chunk and the one behind it rank the same: of equals the first is kept, whatever stands around them.
+        ranks = _trailed(scores, chunks, stage.trail)
+        best = ranks.sort(dim=-1, descending=True, stable=True).indices[..., :wanted]
+    else:
+        best = scores.topk(wanted, sorted=False).indices
+    kept = best.sort(-1).values
     chunks = chunks.expand(-1, scores.shape[1], -1, -1)
     chosen = chunks.gather(2, kept[..., None].expand(*kept.shape, stage.chunk))
     return Selection(chosen.flatten(2), scores, kept)
