@@ -223,8 +223,8 @@ class Assistant:
         asked = Ask(question.collection, question.documents, _query(history, question.text), question.mode)
         plan = await self._planned(self._planner.plan, asked, limits)
         notes = list(plan.notes)
-        if plan.mode == "focused" and self.settings.answer.hints:
-            quoted = await self._planned(self._planner.hints, question.text, plan, self.settings.answer.hints)
+        if most := self.settings.answer.hints:
+            quoted = await self._planned(self._planner.hints, question.text, plan, most, question.collection)
             if quoted:
                 spoken = (*history, Turn("user", f"{' '.join(quoted)}\n\n{question.text}"))
                 conversation = self._prompt.conversation(spoken, limit + _HINT_TOKENS)

@@ -106,9 +106,15 @@ class Planner:
         documents = self._library.documents(collection, (), tokenizer=self._tokenizer.id)
         return [section for one in documents if readable(one) for section in self.sections(one, limits.section)]
 
-    def hints(self, question: str, plan: Plan, most: int) -> tuple[str, ...]:
-        """The sentences in the plan that match the question best."""
+    def hints(self, question: str, plan: Plan, most: int, collection: str | None = None) -> tuple[str, ...]:
+        """The sentences in the plan that match the question best; of a large plan, on the pages that match best."""
         pages = [(section, page) for section in plan.sections for page in section.pages]
+        if len(pages) > _CANDIDATES:
+            ids = tuple({section.document.id for section in plan.sections})
+            # A long list of ids costs more than pages that are thrown away.
+            narrowed = ids if len(ids) <= _CANDIDATES else ()
+            ranked = {hit[:2] for hit in self._library.rank(question, collection, _CANDIDATES, narrowed)}
+            pages = [(section, page) for section, page in pages if (section.document.id, page) in ranked]
         texts = [_text(section, self._library.page(section.document.id, page)) for section, page in pages]
         return hints(question, texts, most)
 

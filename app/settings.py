@@ -65,7 +65,7 @@ class AnswerSettings(Group):
     focus_segments: int = Field(default=0, ge=0)
     """How many sections focused mode reads; 0 takes the number that was measured for the model."""
     hints: int = Field(default=2, ge=0, le=4)
-    """How many sentences focused mode repeats before the question, so that a small model sees them; 0 for none."""
+    """How many of the best matching sentences are repeated before the question, so that a small model sees them."""
     max_tokens: int = Field(default=256, ge=1)
     """The longest answer in tokens."""
     temperature: float = Field(default=0.0, ge=0.0, le=2.0)

@@ -71,18 +71,21 @@ class Outcome:
     seconds: float
 
 
-# Settings of each variant, and the collections that it is asked over.
+# Settings of each variant, the collections that it is asked over, and the mode. Without hints attention alone must find
+# the sentence.
+ALONE = {"answer.hints": 0}
 VARIANTS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
-    "dense": ({}, ("passkey-7k",), "whole"),
-    "8k preset": ({"engine.overrides": ("dense_below=0",)}, ("passkey-7k",), "whole"),
-    "8k preset, past the window": ({}, ("passkey-16k", "passkey-32k"), "whole"),
+    "dense": (ALONE, ("passkey-7k",), "whole"),
+    "8k preset": (ALONE | {"engine.overrides": ("dense_below=0",)}, ("passkey-7k",), "whole"),
+    "8k preset, past the window": (ALONE, ("passkey-16k", "passkey-32k"), "whole"),
     "paper 3k": (
-        {"engine.preset": "3k", "engine.overrides": ("dense_below=0",)},
+        ALONE | {"engine.preset": "3k", "engine.overrides": ("dense_below=0",)},
         ("passkey-7k", "passkey-16k", "passkey-32k"),
         "whole",
     ),
-    "focused": ({}, ("look-alikes", "look-alike-pairs"), "focused"),
-    "whole over look-alikes": ({}, ("look-alikes",), "whole"),
+    "whole, as shipped": ({}, ("passkey-16k", "passkey-32k", "look-alikes"), "whole"),
+    "focused, as shipped": ({}, ("look-alikes", "look-alike-pairs"), "focused"),
+    "focused, without hints": (ALONE, ("look-alikes",), "focused"),
 }
 
 
