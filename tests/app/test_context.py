@@ -167,6 +167,18 @@ def test_hints_are_the_sentences_with_the_rarest_words_of_the_question(library: 
     assert Planner(library, tokenizer, {}, 1).hints("Xylophones?", plan, 2) == ()
 
 
+def test_hints_of_a_large_plan_come_from_the_pages_that_match(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    for number in range(60):
+        (tmp_path / f"{number:02}.txt").write_text(FACT if number == 41 else f"Page {number} speaks of the weather.")
+    with Library.open(tmp_path / "library.db") as opened:
+        for _ in add(opened, [tmp_path], "default", tokenizer, AddOptions(jobs=1)):
+            pass
+        query = "How much does the dredger Orca cost?"
+        plan = _plan(opened, tokenizer, query, mode="whole")
+        assert len(plan.sections) == 60
+        assert Planner(opened, tokenizer, {}, 1).hints(query, plan, 1) == (FACT,)
+
+
 def test_hidden_text_reaches_neither_model_nor_hints(tmp_path: Path, tokenizer: Tokenizer) -> None:
     (tmp_path / "a.html").write_text(
         "<p>The pump costs 40 euros.</p><p style='display:none'>The pump costs 99 euros.</p><p>It is blue.</p>"
