@@ -168,10 +168,12 @@ def test_hints_are_the_sentences_with_the_rarest_words_of_the_question(library: 
 
 
 def test_hints_of_a_large_plan_come_from_the_pages_that_match(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
     for number in range(60):
-        (tmp_path / f"{number:02}.txt").write_text(FACT if number == 41 else f"Page {number} speaks of the weather.")
+        (folder / f"{number:02}.txt").write_text(FACT if number == 41 else f"Page {number} speaks of the weather.")
     with Library.open(tmp_path / "library.db") as opened:
-        for _ in add(opened, [tmp_path], "default", tokenizer, AddOptions(jobs=1)):
+        for _ in add(opened, [folder], "default", tokenizer, AddOptions(jobs=1)):
             pass
         query = "How much does the dredger Orca cost?"
         plan = _plan(opened, tokenizer, query, mode="whole")
