@@ -1,9 +1,11 @@
 """Adding files as a stream of events: the library's own steps, run in a thread, put into words for people.
 
-Closing the stream stops after the step under way; what was read stays. Knows no HTTP and not how files are read.
+Closing the stream ends the file in work, however long it would take; what was read stays. Knows no HTTP and not
+how files are read.
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections import Counter
@@ -15,24 +17,29 @@ from typing import TYPE_CHECKING, TypeVar
 from unabridged.app.events import Added, AddEvent, FileRead, Stage
 from unabridged.app.settings import IngestSettings
 from unabridged.ingest.rows import AddItem, FileDone, Progress
+from unabridged.models.errors import UnabridgedError
 
 if TYPE_CHECKING:
     from unabridged.ingest.add import AddOptions
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 Steps = Callable[[], Generator[AddItem, None, None]]
+Abort = Callable[[], None]
 
 
-async def adding(steps: Steps, collection: str) -> AsyncGenerator[AddEvent, None]:
-    """The events of adding files to `collection`. `steps` is called in the thread that does the work.
+async def adding(steps: Steps, collection: str, abort: Abort) -> AsyncGenerator[AddEvent, None]:
+    """The events of adding files to `collection`. `steps` is called in the thread that does the work; `abort` makes a
+    step that is under way raise.
 
     Raises what `steps` raises: PathNotFound, LibraryBusy.
     """
     started = time.monotonic()
     statuses: Counter[str] = Counter()
     changes: Counter[str] = Counter()
-    async with aclosing(in_thread(steps)) as items:
+    async with aclosing(in_thread(steps, abort)) as items:
         async for item in items:
             if isinstance(item, FileDone):
                 changes[item.change] += 1
@@ -76,8 +83,8 @@ def event_of(item: AddItem) -> Stage | FileRead:
     )
 
 
-async def in_thread(steps: Callable[[], Generator[T, None, None]]) -> AsyncGenerator[T, None]:
-    """A blocking generator, made, advanced and closed in one thread of its own."""
+async def in_thread(steps: Callable[[], Generator[T, None, None]], abort: Abort) -> AsyncGenerator[T, None]:
+    """A blocking generator, made, advanced and closed in one thread of its own. Closed early, it is told to `abort`."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[tuple[T] | None] = asyncio.Queue()
     stop = threading.Event()
@@ -96,10 +103,20 @@ async def in_thread(steps: Callable[[], Generator[T, None, None]]) -> AsyncGener
     try:
         while (entry := await queue.get()) is not None:
             yield entry[0]
-    finally:
+    except BaseException:
         stop.set()
+        abort()
         await asyncio.wait([working])
-    working.result()
+        _log_unless_aborted(working)
+        raise
+    await working
+
+
+def _log_unless_aborted(working: "asyncio.Future[None]") -> None:
+    """Nobody waits for the outcome any more, but a defect may not vanish."""
+    error = None if working.cancelled() else working.exception()
+    if error is not None and not isinstance(error, UnabridgedError):
+        _log.error("adding files failed after its caller left", exc_info=error)
 
 
 def _total(item: Progress) -> int:

@@ -18,7 +18,7 @@ import msgspec
 from unabridged.app.checking import Said, check
 from unabridged.app.context import Layout, Section, display_name
 from unabridged.app.conversations import new_id, turns
-from unabridged.app.errors import SettingsInvalid
+from unabridged.app.errors import HistoryUnavailable, SettingsInvalid
 from unabridged.app.events import Answer, AskEvent, Delta, Question, Stage, Turn
 from unabridged.app.prompt import Prompt
 from unabridged.app.receipt import announcement, receipt
@@ -28,7 +28,6 @@ from unabridged.engine.events import (
     AttentionChoice,
     Finished,
     Generate,
-    Prefill,
     Progress,
     Queued,
     Ready,
@@ -51,7 +50,6 @@ T = TypeVar("T")
 
 # The conversation may take this share of the window; the rest is for documents.
 _CONVERSATION_SHARE = 2
-_PREFILL_AT_ONCE = 16
 # Kept free for sentences that focused mode repeats.
 _HINT_TOKENS = 768
 
@@ -122,8 +120,9 @@ class Assistant:
 
         A question with `collection=""` is asked without documents. Receipt fields serve as usage: prompt tokens =
         `context`, cached = `cached`, completion = `completion`.
-        Raises CollectionNotFound, NothingToRead, ConversationNotFound, ContextTooLong, EngineError; nothing is stored
-        then.
+        `conversation` of the answer is empty where nothing was kept. A history that cannot be written is a note.
+        Raises CollectionNotFound, NothingToRead, ConversationNotFound, HistoryUnavailable (of a conversation that is
+        continued), ContextTooLong, EngineError; nothing is stored then.
         """
         began = time.monotonic()
         question = self._with_settings(question)
@@ -170,23 +169,6 @@ class Assistant:
                 elif isinstance(event, Finished):
                     yield Completed(text="".join(parts), reason=event.reason, usage=event.usage)
 
-    async def warm(self, collection: str) -> AsyncGenerator[Stage, None]:
-        """Read a collection ahead, so that its first question need not wait. Raises CollectionNotFound, EngineError."""
-        ready = await self.supervisor.start()
-        limits = self._limits(ready, 0, 0)
-        every = await self._planned(self._planner.all, collection, limits)
-        total = sum(len(section) for section in every)
-        done = 0
-        for at in range(0, len(every), _PREFILL_AT_ONCE):
-            batch = every[at : at + _PREFILL_AT_ONCE]
-            request = Prefill(id=_request_id(), prefix=pack_ids(self._prompt.prefix), segments=_segments(batch))
-            async with aclosing(self.supervisor.submit(request)) as events:
-                async for event in events:
-                    if isinstance(event, Progress) and event.phase == "read":
-                        text = f"reading {display_name(batch[0].document)}"
-                        yield Stage(name="read", text=text, done=done + event.done, total=total, unit="tokens")
-            done += sum(len(section) for section in batch)
-
     # ------------------------------------------------------------------------------------------- before the engine
 
     def _with_settings(self, question: Question) -> Question:
@@ -228,7 +210,8 @@ class Assistant:
             if quoted:
                 spoken = (*history, Turn("user", f"{' '.join(quoted)}\n\n{question.text}"))
                 conversation = self._prompt.conversation(spoken, limit + _HINT_TOKENS)
-                notes.append(f"{len(quoted)} matching sentences were repeated before the question (answer.hints)")
+                what = "1 matching sentence was" if len(quoted) == 1 else f"{len(quoted)} matching sentences were"
+                notes.append(f"{what} repeated before the question (answer.hints)")
         if conversation.dropped:
             notes.append(
                 f"the oldest {conversation.dropped} exchanges of the conversation did not fit and were left out"
@@ -306,13 +289,25 @@ class Assistant:
             citations=cited.citations,
             sentences=cited.sentences,
             receipt=receipt(exchange.plan, exchange.layout, ready, finished, first, seconds, notes),
-            conversation=exchange.conversation if question.store else "",
+            conversation="",
         )
         if question.store and self.settings.answer.keep_history and not question.history:
-            await asyncio.to_thread(
-                self.conversations.append, exchange.conversation, question.collection, question.text, answer
-            )
+            return await self._kept(exchange, answer)
         return answer
+
+    async def _kept(self, exchange: _Exchange, answer: Answer) -> Answer:
+        """The answer, stored. What took minutes is not lost because a disk is full: then a note says so."""
+        question = exchange.question
+        kept = msgspec.structs.replace(answer, conversation=exchange.conversation)
+        try:
+            await asyncio.to_thread(
+                self.conversations.append, exchange.conversation, question.collection, question.text, kept
+            )
+        except HistoryUnavailable as error:
+            notes = (*answer.receipt.notes, f"the answer was not kept: {error}")
+            stated = msgspec.structs.replace(answer.receipt, notes=notes)
+            return msgspec.structs.replace(answer, receipt=stated, conversation=question.conversation or "")
+        return kept
 
 
 class _Pace:

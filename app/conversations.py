@@ -2,6 +2,7 @@
 
 Synchronous: the server calls it in threads. Each call opens and closes its connection, so any thread may use it. Knows
 no engine and no library: documents are named by path and page, and a conversation outlives the documents it cites.
+Every call raises HistoryUnavailable when the disk is full, the file is damaged or its folder is closed.
 """
 
 import secrets
@@ -13,12 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from unabridged.app.errors import ConversationNotFound
+from unabridged.app.errors import ConversationNotFound, HistoryUnavailable
 from unabridged.app.events import Answer, Turn
 from unabridged.app.schema import Conversation, ConversationInfo, Exchange
 
 _TITLE = 80
 _BUSY_SECONDS = 10.0
+_FAULTS = (sqlite3.Error, OSError, UnicodeDecodeError, msgspec.DecodeError)
 
 # One entry per version of the schema; `PRAGMA user_version` counts the ones that were applied.
 _MIGRATIONS = (
@@ -77,8 +79,19 @@ class Conversations:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        """A connection in one transaction: committed at the end, rolled back on an error."""
+        """A connection in one transaction. Raises HistoryUnavailable."""
+        try:
+            with self._transaction() as db:
+                yield db
+        except _FAULTS as error:
+            raise _explained(error, self.path) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Committed at the end, rolled back on an error."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Private from the first byte; SQLite gives its side files the same mode.
+        self.path.touch(mode=0o600)
         with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as db:
             db.execute("PRAGMA foreign_keys = ON")
             db.execute("PRAGMA journal_mode = WAL")
@@ -87,7 +100,9 @@ class Conversations:
                 _migrate(db)
                 yield db
             except BaseException:
-                db.execute("ROLLBACK")
+                # A full disk has rolled back already: a second time would hide why.
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")
 
@@ -119,6 +134,18 @@ def _migrate(db: sqlite3.Connection) -> None:
         for statement in script.split(";"):
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {number}")
+
+
+def _explained(error: Exception, path: Path) -> HistoryUnavailable:
+    """What went wrong with the database, and the way out."""
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or not isinstance(error, sqlite3.Error | OSError):
+        return HistoryUnavailable(
+            f"the history {path} is damaged: {error}", f"move {path.name} away: a new one is begun"
+        )
+    return HistoryUnavailable(
+        f"the history {path} cannot be used: {error}", "check the free space and the permissions of its folder"
+    )
 
 
 def _found(db: sqlite3.Connection, id: str) -> tuple[str, ...]:

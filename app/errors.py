@@ -5,6 +5,7 @@ UnabridgedError
     SettingsInvalid       a setting is unknown or has a value that cannot be used
     NothingToRead         the collection, or the part of it that was asked for, has no readable document
     ConversationNotFound  no conversation of that id
+    HistoryUnavailable    the history cannot be read or written: full disk, damage, permissions
     ServerUnreachable     no server runs and none could be started
     ServerBusy            another server holds the data directory
     RequestInvalid        a request's fields are missing, contradict each other or are out of range
@@ -35,6 +36,12 @@ class ConversationNotFound(AppError):
     """No conversation of that id."""
 
     code = "conversation_not_found"
+
+
+class HistoryUnavailable(AppError):
+    """The history of questions and answers cannot be read or written."""
+
+    code = "history_unavailable"
 
 
 class ServerUnreachable(AppError):

@@ -175,6 +175,7 @@ def _sampling(request: _Common, max_tokens: int | None, defaults: AnswerSettings
     stop = (request.stop,) if isinstance(request.stop, str) else request.stop or ()
     _refuse_if(len(stop) > MAX_STOPS, "stop", f"stop has {len(stop)} texts, at most {MAX_STOPS} are supported")
     _refuse_if("" in stop, "stop", "stop has an empty text")
+    _refuse_if(not fits(request.seed), "seed", "seed must fit 64 bits")
     penalty = request.repetition_penalty if request.repetition_penalty is not None else request.repeat_penalty
     return Sampling(
         temperature=_within(request.temperature, defaults.temperature, "temperature", 0, 2),
@@ -191,8 +192,14 @@ def _sampling(request: _Common, max_tokens: int | None, defaults: AnswerSettings
 def _within(value: float | None, default: float, name: str, least: float, most: float) -> float:
     if value is None:
         return default
-    _refuse_if(not least <= value <= most, name, f"{name} is {value:g}, it must lie between {least:g} and {most:g}")
+    # As they are: a whole number may be too large to be a float.
+    _refuse_if(not least <= value <= most, name, f"{name} is {value}, it must lie between {least} and {most}")
     return value
+
+
+def fits(number: int | None) -> bool:
+    """Whether a whole number can travel to the engine."""
+    return number is None or -(1 << 63) <= number < 1 << 63
 
 
 def _refuse_if(refused: bool, param: str, message: str, hint: str = "") -> None:

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from fastapi import APIRouter, Request, Response
 
 from unabridged.app.events import AskEvent, Question
+from unabridged.app.openai_request import fits
 from unabridged.app.replies import Refusal, json_reply
 from unabridged.app.schema import Listing, Removed
 from unabridged.app.service import Service
@@ -22,6 +23,9 @@ def routes(service: Service) -> APIRouter:
         question = decode_body(await request.body(), Question)
         if not question.text.strip():
             raise Refusal("the question is empty", param="text")
+        for name in ("seed", "top_k", "max_tokens"):
+            if not fits(getattr(question.sampling, name)):
+                raise Refusal(f"sampling.{name} must fit 64 bits", param=f"sampling.{name}")
         return lines(service, _ask(service, question))
 
     @router.get("/conversations")

@@ -78,13 +78,16 @@ def _add_reading(router: APIRouter, service: Service) -> None:
 def _add_changing(router: APIRouter, service: Service) -> None:
     @router.post("/documents")
     async def add(request: Request) -> Response:
-        """Read files and folders of this machine; an AddEvent a line. Closing the connection stops after the file
-        that is being read; what was read stays."""
+        """Read files and folders of this machine; an AddEvent a line. Closing the connection stops at once: the
+        file in work is dropped, what was read stays."""
         if not is_local_caller(request.scope):
             raise Refusal("files can only be added from the machine that they lie on", code="local_only")
         wanted = decode_body(await request.body(), AddFiles)
         _check_paths(wanted.paths)
-        return lines(service, adding(await service.steps_of_adding(wanted), wanted.collection))
+        if not wanted.collection.strip() or not wanted.collection.isprintable():
+            raise Refusal(f"{wanted.collection!r} is no name for a collection", param="collection")
+        steps, abort = await service.steps_of_adding(wanted)
+        return lines(service, adding(steps, wanted.collection, abort))
 
     @router.delete("/documents/{document_id}")
     async def remove(document_id: int, collection: str = "") -> Response:

@@ -101,11 +101,6 @@ class Planner:
             chosen, left_out, notes = self._focused(ask, limits, readables)
         return Plan(mode, why, tuple(chosen), (*left_out, *skipped), tuple(notes), len(readables))
 
-    def all(self, collection: str, limits: Limits) -> list[Section]:
-        """Every section of a collection. Raises CollectionNotFound."""
-        documents = self._library.documents(collection, (), tokenizer=self._tokenizer.id)
-        return [section for one in documents if readable(one) for section in self.sections(one, limits.section)]
-
     def hints(self, question: str, plan: Plan, most: int, collection: str | None = None) -> tuple[str, ...]:
         """The sentences in the plan that match the question best; of a large plan, on the pages that match best."""
         pages = [(section, page) for section in plan.sections for page in section.pages]

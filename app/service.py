@@ -20,7 +20,7 @@ from unabridged.engine.errors import EngineUnavailable
 from unabridged.models.errors import ModelError, UnabridgedError
 
 if TYPE_CHECKING:
-    from unabridged.app.adding import Steps
+    from unabridged.app.adding import Abort, Steps
     from unabridged.app.assistant import Assistant
     from unabridged.app.conversations import Conversations
     from unabridged.app.locations import Locations
@@ -118,10 +118,10 @@ class Service:
         window = assistant.model.window
         return Limits(context=ready.max_context if ready else window, window=window)
 
-    async def steps_of_adding(self, wanted: AddFiles) -> "Steps":
-        """The work of adding files, for `adding`. Tokens are counted at once where a model is installed."""
+    async def steps_of_adding(self, wanted: AddFiles) -> "tuple[Steps, Abort]":
+        """The work of adding files and what ends it, for `adding`. Tokens are counted where a model is installed."""
         from unabridged.app.adding import options_of
-        from unabridged.ingest.add import add
+        from unabridged.ingest.add import add, readers
 
         options = msgspec.structs.replace(
             options_of(self.settings.ingest), password=wanted.password, force=wanted.force
@@ -130,7 +130,8 @@ class Service:
             tokenizer = (await self.assistant()).tokenizer
         except NoModel:
             tokenizer = None
-        return lambda: add(self.library, wanted.paths, wanted.collection, tokenizer, options)
+        workers = readers(options)
+        return lambda: add(self.library, wanted.paths, wanted.collection, tokenizer, options, workers), workers.abort
 
     async def in_thread(self, work: Callable[..., T], *arguments: object, **named: object) -> T:
         """Blocking work of the library or the conversations."""

@@ -28,6 +28,8 @@ def decode_body(body: bytes, kind: type[T]) -> T:
         if param is None and "field `" in text:
             param = text.partition("field `")[2].partition("`")[0]
         raise Refusal(f"{param or 'the body'}: {text[:1].lower()}{text[1:]}", param=param) from error
+    except RecursionError as error:
+        raise Refusal("the body is nested too deeply") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refusal(f"the body is not valid JSON: {error}") from error
 

@@ -61,25 +61,31 @@ def add(
     collection: str = DEFAULT,
     tokenizer: Encoder | None = None,
     options: AddOptions | None = None,
+    workers: Workers | None = None,
 ) -> Generator[AddItem, None, None]:
     """Adds what lies at `paths` (none: looks again at all folders of the collection) and says file by file what came of
     it. Pages get their tokens at once where there is a tokenizer. The generator may be advanced from different threads,
-    one at a time; closing it drops the file in work.
+    one at a time; closing it drops the file in work. `workers` (from `readers`, closed at the end) let another thread
+    end it while it waits for a file: `workers.abort()`.
 
     Raises PathNotFound, LibraryBusy, LibraryDamaged, and IngestError when the disk is full or no reader can start.
     """
     options = options or AddOptions()
-    jobs = options.jobs or min(_MOST_JOBS, os.cpu_count() or 1)
     try:
         with (
             library.lock(),
             closing(connect(library.path)) as connection,
-            Workers(jobs, options.limits) as workers,
+            workers or readers(options) as reading,
         ):
-            fetcher = Fetcher(library.path, workers, options.password, options.force)
-            yield from _Adding(connection, collection, tokenizer, fetcher).run(paths, options.rules, jobs)
+            fetcher = Fetcher(library.path, reading, options.password, options.force)
+            yield from _Adding(connection, collection, tokenizer, fetcher).run(paths, options.rules, reading.count)
     except LIBRARY_FAULTS as error:
         raise explain(error, library.path) from error
+
+
+def readers(options: AddOptions) -> Workers:
+    """The processes that read for one `add`; none is started yet."""
+    return Workers(options.jobs or min(_MOST_JOBS, os.cpu_count() or 1), options.limits)
 
 
 class _Adding:

@@ -177,9 +177,12 @@ def pages(connection: sqlite3.Connection, document_id: int) -> list[PageRow]:
 
 def page(connection: sqlite3.Connection, document_id: int, number: int) -> PageRow:
     """See `Library.page`."""
-    row = connection.execute(
-        "SELECT * FROM pages WHERE document_id = ? AND number = ?", (document_id, number)
-    ).fetchone()
+    try:
+        row = connection.execute(
+            "SELECT * FROM pages WHERE document_id = ? AND number = ?", (document_id, number)
+        ).fetchone()
+    except OverflowError:  # a number that no column can hold is none of ours
+        row = None
     if row is None:
         found = document(connection, document_id)
         raise DocumentNotFound(f"{found.path} has no page {number}", f"it has {found.pages} pages")

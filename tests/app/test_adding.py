@@ -9,7 +9,7 @@ import pytest
 from unabridged.app.adding import event_of, in_thread, options_of
 from unabridged.app.events import Stage
 from unabridged.app.settings import IngestSettings
-from unabridged.ingest.errors import LibraryBusy
+from unabridged.ingest.errors import LibraryBusy, ReadingAborted
 from unabridged.ingest.rows import Progress
 
 
@@ -24,7 +24,7 @@ async def test_the_generator_runs_and_closes_in_one_other_thread() -> None:
         finally:
             threads.append(threading.get_ident())
 
-    assert [number async for number in in_thread(steps)] == [0, 1, 2]
+    assert [number async for number in in_thread(steps, lambda: None)] == [0, 1, 2]
     assert len(set(threads)) == 1
     assert threads[0] != threading.get_ident()
 
@@ -41,7 +41,7 @@ async def test_closing_the_stream_closes_the_generator_before_it_returns() -> No
         finally:
             closed.set()
 
-    stream = in_thread(steps)
+    stream = in_thread(steps, lambda: None)
     assert await anext(stream) == 1
     await stream.aclose()
     assert closed.is_set()
@@ -60,7 +60,7 @@ async def test_cancelling_the_reader_closes_the_generator() -> None:
             closed.set()
 
     async def read() -> None:
-        async for _ in in_thread(steps):
+        async for _ in in_thread(steps, lambda: None):
             going.set()
 
     reading = asyncio.create_task(read())
@@ -75,7 +75,7 @@ async def test_what_the_generator_raises_comes_after_what_it_yielded() -> None:
         yield 1
         raise LibraryBusy("busy")
 
-    stream = in_thread(steps)
+    stream = in_thread(steps, lambda: None)
     assert await anext(stream) == 1
     with pytest.raises(LibraryBusy):
         await anext(stream)
@@ -94,3 +94,22 @@ def test_limits_come_from_the_settings() -> None:
     options = options_of(IngestSettings(workers=3, max_file_mib=7, memory_mib=512, seconds=9))
     assert (options.jobs, options.limits.file_bytes, options.limits.memory_bytes) == (3, 7 << 20, 512 << 20)
     assert options.limits.cpu_seconds == 9
+
+
+async def test_closing_the_stream_ends_a_step_that_would_go_on() -> None:
+    aborted, begun, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def steps() -> Generator[int, None, None]:
+        try:
+            yield 1
+            begun.set()
+            aborted.wait(30)
+            raise ReadingAborted("reading was stopped")
+        finally:
+            ended.set()
+
+    stream = in_thread(steps, aborted.set)
+    assert await anext(stream) == 1
+    await asyncio.to_thread(begun.wait)
+    await asyncio.wait_for(stream.aclose(), 5)
+    assert ended.is_set()

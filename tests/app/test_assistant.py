@@ -14,7 +14,7 @@ import pytest
 from unabridged.app.assembly import assemble
 from unabridged.app.assistant import Assistant, Completed
 from unabridged.app.conversations import Conversations
-from unabridged.app.errors import ConversationNotFound, NothingToRead
+from unabridged.app.errors import ConversationNotFound, HistoryUnavailable, NothingToRead
 from unabridged.app.events import Answer, AskEvent, Delta, Question, Stage, Turn
 from unabridged.app.locations import Locations
 from unabridged.app.settings import Settings
@@ -259,11 +259,23 @@ async def test_what_a_question_leaves_open_is_as_the_settings_say(make: Make) ->
     assert limits == [assistant.settings.answer.max_tokens, 7]
 
 
-async def test_warming_reads_every_section(make: Make) -> None:
-    engine = Engine()
-    stages = [stage async for stage in make(engine).warm("default")]
-    assert stages[-1].done == stages[-1].total > 0
-    assert sum(len(request.segments) for request in engine.requests) == 2
+async def test_an_answer_outlives_a_history_that_cannot_be_written(make: Make) -> None:
+    assistant = make(Engine("In 1887."))
+    first = _answer(await _all(assistant.ask(Question(text="When?"))))
+    path = assistant.conversations.path
+    path.write_bytes(b"no database at all " * 400)
+    answer = _answer(await _all(assistant.ask(Question(text="When?"))))
+    assert (answer.text, answer.conversation) == ("In 1887.", "")
+    assert [note for note in answer.receipt.notes if "not kept" in note and "damaged" in note and str(path) in note]
+    with pytest.raises(HistoryUnavailable, match="damaged"):
+        await _all(assistant.ask(Question(text="When?", conversation=first.conversation)))
+
+
+async def test_without_a_history_there_is_no_conversation_to_go_on_with(make: Make) -> None:
+    assistant = make(Engine("In 1887."))
+    off = assistant.settings.answer.model_copy(update={"keep_history": False})
+    assistant.settings = assistant.settings.model_copy(update={"answer": off})
+    assert _answer(await _all(assistant.ask(Question(text="When?")))).conversation == ""
 
 
 @pytest.mark.slow

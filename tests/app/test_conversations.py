@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from unabridged.app.conversations import Conversations, new_id, turns
-from unabridged.app.errors import ConversationNotFound
+from unabridged.app.errors import ConversationNotFound, HistoryUnavailable
 from unabridged.app.events import Answer, Receipt, Turn
 
 
@@ -28,6 +28,7 @@ def test_a_conversation_comes_back_as_it_was(history: Conversations) -> None:
     id = new_id()
     history.append(id, "default", "What?\n" + "long " * 40, _answer("This."))
     history.append(id, "default", "And?", _answer("That."))
+    assert history.path.stat().st_mode & 0o777 == 0o600
     stored = Conversations(history.path).get(id)
     assert [exchange.question for exchange in stored.exchanges][1] == "And?"
     assert stored.exchanges[0].answer == _answer("This.")
@@ -49,3 +50,13 @@ def test_the_newest_stands_first_and_can_be_deleted(history: Conversations) -> N
 def test_an_unknown_one_is_an_error(history: Conversations) -> None:
     with pytest.raises(ConversationNotFound, match="c_no"):
         history.delete("c_no")
+
+
+def test_a_history_that_cannot_be_used_says_so(history: Conversations) -> None:
+    history.append("c_1", "default", "q", _answer("a"))
+    history.path.write_bytes(b"no database at all " * 400)
+    with pytest.raises(HistoryUnavailable, match="damaged") as caught:
+        history.list()
+    assert str(history.path) in caught.value.message
+    with pytest.raises(HistoryUnavailable):
+        Conversations(history.path / "below" / "a-file.db").list()

@@ -173,3 +173,43 @@ async def test_an_unreachable_server_is_a_client_error_and_a_problem() -> None:
         assert caught.value.code == "server_unreachable"
         events = [event async for event in nobody.ask(Question(text="hi"))]
     assert [type(event) for event in events] == [Problem]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/ask", '{"x":' + "[" * 100_000 + "]" * 100_000 + "}", None),
+        ("/v1/ask", '{"text": "When?", "sampling": {"seed": 1180591620717411303424}}', "sampling.seed"),
+        ("/v1/ask", '{"text": "When?", "sampling": {"top_k": 1180591620717411303424}}', "sampling.top_k"),
+        ("/v1/chat/completions", '{"messages": [{"role": "user", "content": "a"}], "seed": 1' + "0" * 30 + "}", "seed"),
+        (
+            "/v1/chat/completions",
+            '{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1' + "0" * 400 + "}",
+            "max_tokens",
+        ),
+        ("/v1/documents", '{"paths": ["/tmp"], "collection": " "}', "collection"),
+        ("/v1/documents", '{"paths": ["/tmp"], "collection": "a\\u0000b"}', "collection"),
+    ],
+)
+async def test_bodies_beyond_measure_are_refused(
+    http: httpx.AsyncClient, path: str, body: str, param: str | None
+) -> None:
+    reply = await http.post(path, content=body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+
+
+async def test_a_page_number_beyond_measure_is_not_there(client: Client, folder: Path) -> None:
+    await add(client, folder)
+    for number in (0, -1, 10**30):
+        with pytest.raises(ClientError) as caught:
+            await client.page(1, number)
+        assert caught.value.code == "document_not_found"
+
+
+async def test_a_damaged_history_is_named_and_harms_nothing_else(client: Client, service: Service) -> None:
+    service.conversations.path.write_bytes(b"no database at all " * 400)
+    with pytest.raises(ClientError) as caught:
+        await client.conversations()
+    assert caught.value.code == "history_unavailable"
+    assert "move conversations.db away" in caught.value.hint
+    assert [row.name for row in await client.collections()] == ["default"]
