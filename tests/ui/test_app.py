@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.ui.scripted_server import ScriptedServer
+from textual import events
 from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input, Markdown, OptionList, Static
@@ -61,6 +62,11 @@ class Driver:
         self.main.query_one(Prompt).text = text
         self.main.query_one(Prompt).focus()
         await self.press("enter")
+
+    async def type_fast(self, text: str, *keys: str) -> None:
+        """Keys that arrive together, before the first of them is handled."""
+        for key in (*text, *keys):
+            self.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
     async def answered(self, text: str) -> None:
         await self.ask(text)
@@ -125,6 +131,17 @@ class TestAsking:
             await it.answered("And the deposit?")
         assert [question.conversation for question in server.asked] == [None, "c1"]
         assert [question.mode for question in server.asked] == ["auto", "whole"]
+
+    async def test_enter_does_not_overtake_the_letters_and_what_is_typed_behind_it_stays(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
+        server.answers = [[answer]]
+        async with drive() as it:
+            prompt = it.main.query_one(Prompt)
+            prompt.focus()
+            await it.type_fast("when?", "enter", "a", "b", "ctrl+j", "c")
+            await it.until(lambda: it.main.query_one(Chat).newest and not it.main.busy and prompt.text == "ab\nc")
+        assert [question.text for question in server.asked] == ["when?"]
 
     async def test_escape_stops_keeps_what_came_and_says_so(self, drive: Drive, server: ScriptedServer) -> None:
         server.answers = [[Delta(text="The rent is"), asyncio.Event()]]

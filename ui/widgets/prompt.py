@@ -41,21 +41,25 @@ class Prompt(TextArea):
         self._at = len(self._history)
 
     def action_send(self) -> None:
-        """Post the question unless it is blank."""
+        """Post the question, once the letters typed before are in it: keys of the application overtake them."""
+        self.call_later(self._send)
+
+    def _send(self) -> None:
         text = self.text.strip()
         if text:
             self.post_message(Asked(text))
 
     def sent(self, text: str) -> None:
-        """The question was taken: empty the input and keep it in the history."""
+        """The question was taken: keep it in the history, and in the input only what was typed since."""
         if not self._history or self._history[-1] != text:
             self._history.append(text)
         self._at, self._draft = len(self._history), ""
-        self.text = ""
+        self.text = self.text.lstrip().removeprefix(text).lstrip()
+        self.move_cursor(self.document.end)
 
     def action_newline(self) -> None:
-        """Begin a new line."""
-        self.insert("\n")
+        """Begin a new line behind the letters typed before."""
+        self.call_later(self.insert, "\n")
 
     def action_cursor_up(self, select: bool = False) -> None:
         """Up, or from the first line to the question before."""
