@@ -119,7 +119,7 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code. Every failure is one line on standard error."""
+    """Run the command line; returns the exit code. A failure is one line on standard error; no command, the help."""
     stdout = sys.stdout
     try:
         result = cli.main(arguments, prog_name="unabridged", standalone_mode=False)
@@ -127,6 +127,9 @@ def run(arguments: list[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        say(error.format_message())
+        return USAGE
     except click.ClickException as error:
         return _usage(error)
     except UnabridgedError as error:
@@ -168,7 +171,8 @@ def _usage(error: click.ClickException) -> int:
     context: Any = getattr(error, "ctx", None)
     if context is not None:
         hint = f" (see `{context.command_path} --help`)"
-    say(f"unabridged: error: {one_line(error.format_message())}{hint}")
+    text = one_line(error.format_message()).rstrip(".")
+    say(f"unabridged: error: {text}{hint}")
     return error.exit_code
 
 

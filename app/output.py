@@ -11,7 +11,7 @@ def receipt_lines(receipt: Receipt) -> list[str]:
     out = [
         f"{receipt.mode} ({receipt.why})",
         f"read {count(receipt.documents, 'document')}, {count(receipt.pages, 'page')}, {receipt.tokens:,} tokens; "
-        f"context {receipt.context:,} tokens, {receipt.cached:,} of them not read again",
+        f"context {receipt.context:,} tokens, {receipt.cached:,} of them read before",
         f"attended {receipt.attended:,} keys a token ({receipt.attention}, about {receipt.coverage:.0%} of attention)",
         f"{receipt.model} on {receipt.engine}: first word after {receipt.seconds_to_first_token:.1f} s, "
         f"{receipt.completion} tokens in {receipt.seconds:.1f} s" + _FINISHES[receipt.finish],

@@ -87,7 +87,7 @@ class ServerLock:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(fd)
-            raise ServerBusy(f"another server holds {self._file}{_holder(self._file)}") from error
+            raise ServerBusy(f"a server already runs for {self._file.parent}{_holder(self._file)}") from error
         self._fd = fd
         self.note(str(os.getpid()))
         return self

@@ -30,7 +30,9 @@ def ls(app: App, patterns: tuple[str, ...], collection: str, problems: bool, col
             _collections(library, as_json)
             return
         rows = library.documents(collection, patterns)
-    if problems:
+    nothing = "no document matches" if patterns else "no documents; read some with: unabridged add FOLDER"
+    if problems and rows:
+        nothing = "all of them were read in full"
         rows = [row for row in rows if row.status != "read"]
     if as_json:
         for row in rows:
@@ -44,6 +46,8 @@ def ls(app: App, patterns: tuple[str, ...], collection: str, problems: bool, col
         ["STATUS", "PAGES", "TOKENS", "PATH"],
         frozenset({1, 2}),
     )
+    if not rows:
+        click.echo(nothing, err=True)
 
 
 @click.command(epilog=examples("unabridged show lease.pdf --page 3", "unabridged show 12 --json"))

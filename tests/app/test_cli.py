@@ -177,6 +177,22 @@ def test_wrong_usage_exits_2_with_one_line(run: Run, arguments: list[str]) -> No
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("arguments", [[], ["models"]])
+def test_without_a_command_the_help_is_shown_as_it_is(run: Run, arguments: list[str]) -> None:
+    code, out, error = run(*arguments)
+    assert (code, out) == (cli.USAGE, "")
+    assert error.startswith("Usage: unabridged")
+    assert "\nCommands:\n" in error
+
+
+def test_ls_of_nothing_says_why(run: Run, papers: Path) -> None:
+    assert "unabridged add" in run("ls")[2]
+    assert "unabridged add" in run("ls", "--problems")[2]
+    run("add", str(papers / "rules.txt"))
+    assert "in full" in run("ls", "--problems")[2]
+    assert "no document matches" in run("ls", "contract")[2]
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_has_help_with_examples(name: str) -> None:
     result = CliRunner().invoke(cli.cli, [name, "--help"])
