@@ -50,6 +50,8 @@ T = TypeVar("T")
 
 # The conversation may take this share of the window; the rest is for documents.
 _CONVERSATION_SHARE = 2
+# Of the engine's notes, which may be one a section.
+_MOST_NOTES = 3
 # Kept free for sentences that focused mode repeats.
 _HINT_TOKENS = 768
 
@@ -278,7 +280,7 @@ class Assistant:
         cited = await asyncio.to_thread(
             check, said, question.text, exchange.layout, self.library, question.collection, bare=exchange.bare
         )
-        notes = (*exchange.notes, *finished.notes)
+        notes = (*exchange.notes, *_few(finished.notes))
         if said.repeats:
             # We ended it, not the reader: nothing of worth was cut.
             finished = msgspec.structs.replace(finished, reason="stop")
@@ -370,6 +372,12 @@ def _value(text: str) -> int | str | bool:
 
 def _segments(sections: Sequence[Section]) -> tuple[Segment, ...]:
     return tuple(Segment(ids=section.ids.tobytes()) for section in sections)
+
+
+def _few(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """The first notes, and how many there were beyond them."""
+    more = len(notes) - _MOST_NOTES
+    return notes if more <= 1 else (*notes[:_MOST_NOTES], f"and {more:,} more notes of this kind")
 
 
 def _query(history: Sequence[Turn], text: str) -> str:

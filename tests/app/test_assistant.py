@@ -52,10 +52,13 @@ READY = Ready(
 class Engine:
     """What the assistant uses of a supervisor; says what it is told to."""
 
-    def __init__(self, words: str = "", *, fails: bool = False, attends: bool = False) -> None:
+    def __init__(
+        self, words: str = "", *, fails: bool = False, attends: bool = False, notes: tuple[str, ...] = ()
+    ) -> None:
         self.words = words.split(" ") if words else []
         self.fails = fails
         self.attends = attends
+        self.notes = notes
         self.ready: Ready | None = None
         self.requests: list[Generate | Prefill] = []
         self.closed = 0
@@ -90,7 +93,7 @@ class Engine:
                 await asyncio.sleep(0)
             reason = "cancelled" if request.id in self.cancelled else "stop"
             usage = Usage(prompt=total + 20, cached=5, completion=count)
-            yield Finished(id=request.id, reason=reason, usage=usage)  # type: ignore[arg-type]
+            yield Finished(id=request.id, reason=reason, usage=usage, notes=self.notes)  # type: ignore[arg-type]
         finally:
             self.closed += 1
 
@@ -269,6 +272,12 @@ async def test_an_answer_outlives_a_history_that_cannot_be_written(make: Make) -
     assert [note for note in answer.receipt.notes if "not kept" in note and "damaged" in note and str(path) in note]
     with pytest.raises(HistoryUnavailable, match="damaged"):
         await _all(assistant.ask(Question(text="When?", conversation=first.conversation)))
+
+
+async def test_a_note_for_every_section_does_not_bury_the_answer(make: Make) -> None:
+    notes = tuple(f"stored KV {number} is unusable" for number in range(900))
+    answer = _answer(await _all(make(Engine("In 1887.", notes=notes)).ask(Question(text="When?"))))
+    assert answer.receipt.notes[-4:] == (*notes[:3], "and 897 more notes of this kind")
 
 
 async def test_without_a_history_there_is_no_conversation_to_go_on_with(make: Make) -> None:
