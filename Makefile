@@ -17,6 +17,7 @@ LOCKED := $(PIP) install --require-hashes --no-deps -r
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: requirements/dev-$(PY).txt requirements/torch-cpu.txt requirements/torch.txt requirements/cuda.txt pyproject.toml
+	@echo "installing into $(VENV); pip says nothing while it downloads, which can take minutes" >&2
 	$(PYTHON) -m venv $(VENV)
 	$(LOCKED) requirements/dev-$(PY).txt
 	$(if $(filter cuda,$(TORCH)),false,$(LOCKED) requirements/torch-cpu.txt 2>/dev/null) \
