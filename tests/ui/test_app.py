@@ -531,6 +531,12 @@ class TestScreens:
             for key in ("Ctrl+N", "Ctrl+T", "F2", "Space", "Esc", "Ctrl+J", "1-9"):
                 assert key in shown
 
+    async def test_an_empty_library_is_shown_without_complaint(self, drive: Drive, server: ScriptedServer) -> None:
+        server.files = []
+        async with drive() as it:
+            assert "No documents yet" in it.text("#counts")
+            assert not [note.message for note in it.app._notifications]
+
     async def test_every_command_is_in_the_palette(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             titles = {command.title for command in it.app.get_system_commands(it.app.screen)}

@@ -68,7 +68,7 @@ class DocumentTree(Tree[Node]):
         for node in _walk(self.root):
             if node.data is not None and node.data.path == at:
                 self.move_cursor(node)
-        if self.cursor_line < 0:
+        if self.cursor_line < 0 and self.root.children:
             self.move_cursor_to_line(0)
 
     def _fill(self, parent: TreeNode[Node], nodes: Iterable[Node], opened: set[str]) -> None:
