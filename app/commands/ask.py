@@ -105,7 +105,11 @@ def ask(
         ),
         store=answering.keep_history and not no_history,
     )
-    return asyncio.run(_ask(app, settings, asked, model, _Screen(app, quiet=quiet, as_json=as_json)))
+    screen = _Screen(app, quiet=quiet, as_json=as_json)
+    try:
+        return asyncio.run(_ask(app, settings, asked, model, screen))
+    finally:
+        screen.close()
 
 
 async def _ask(app: App, settings: "Settings", question: Question, model: str | None, screen: "_Screen") -> int:
@@ -179,9 +183,7 @@ class _Screen:
             self._receipt(answer)
 
     def problem(self, problem: Problem) -> int:
-        self._end_status()
-        if self._live and self._streamed:
-            click.echo()
+        self.close()
         hint = f" ({problem.hint})" if problem.hint else ""
         say(f"unabridged: error: {problem.message}{hint}")
         return exit_code(problem.code)
@@ -205,6 +207,14 @@ class _Screen:
             click.echo("\n")
         else:
             click.echo(f"\r\x1b[{lines - 1}A\x1b[J" if lines > 1 else "\r\x1b[J", nl=False)
+        self._streamed = ""
+
+    def close(self) -> None:
+        """Leave the cursor at the start of a line, whatever was cut short."""
+        self._end_status()
+        if self._live and self._streamed:
+            click.echo()
+            self._streamed = ""
 
     def _end_status(self) -> None:
         if self._status is not None:
