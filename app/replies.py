@@ -13,6 +13,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from unabridged.app.errors import RequestInvalid
 from unabridged.app.events import Problem
@@ -142,6 +143,10 @@ def install(app: FastAPI) -> None:
         what = "is missing" if first["type"] == "missing" else f"is {first['input']!r}: {first['msg']}"
         return refuse(Refusal(f"{param} {what}", param=param))
 
+    async def left(_: Request, __: Exception) -> Response:
+        return refuse(Refusal("the client closed the connection", code="client_closed_request"))
+
+    app.add_exception_handler(ClientDisconnect, left)
     app.add_exception_handler(UnabridgedError, ours)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, validation)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -213,3 +214,20 @@ async def test_a_damaged_history_is_named_and_harms_nothing_else(client: Client,
     assert caught.value.code == "history_unavailable"
     assert "move conversations.db away" in caught.value.hint
     assert [row.name for row in await client.collections()] == ["default"]
+
+
+async def test_a_caller_who_leaves_in_the_middle_of_a_body_is_no_defect(app: FastAPI) -> None:
+    messages = iter([{"type": "http.request", "body": b'{"te', "more_body": True}])
+    statuses: list[int] = []
+
+    async def receive() -> Any:
+        return next(messages, {"type": "http.disconnect"})
+
+    async def send(message: Any) -> None:
+        statuses.append(message.get("status", 0))
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/ask", "raw_path": b"/v1/ask", "query_string": b""}
+    scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 50000), "http_version": "1.1"}
+    scope |= {"scheme": "http", "server": ("127.0.0.1", 8642), "root_path": ""}
+    await app(scope, receive, send)
+    assert statuses[0] == 499
