@@ -1,13 +1,20 @@
 """Adding as a stream: the thread that works ends with the stream, whatever ends it."""
 
 import asyncio
+import os
+import signal
 import threading
+import time
 from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from unabridged.app.adding import event_of, in_thread, options_of
+from unabridged.app.adding import adding, event_of, in_thread, options_of
 from unabridged.app.events import Stage
+from unabridged.app.schema import AddFiles
+from unabridged.app.service import Service
 from unabridged.app.settings import IngestSettings
 from unabridged.ingest.errors import LibraryBusy, ReadingAborted
 from unabridged.ingest.rows import Progress
@@ -113,3 +120,31 @@ async def test_closing_the_stream_ends_a_step_that_would_go_on() -> None:
     await asyncio.to_thread(begun.wait)
     await asyncio.wait_for(stream.aclose(), 5)
     assert ended.is_set()
+
+
+def _stop_first_reader() -> int:
+    """Stop the first reader process of ours that appears, as a hanging file would."""
+    for _ in range(1000):
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                parent = int(entry.with_name("stat").read_text().rpartition(")")[2].split()[1])
+                if parent == os.getpid() and b"unabridged.ingest.reader" in entry.read_bytes():
+                    os.kill(pid := int(entry.parent.name), signal.SIGSTOP)
+                    return pid
+        time.sleep(0.01)
+    raise AssertionError("no reader process appeared")
+
+
+async def test_a_caller_who_leaves_ends_a_reader_that_hangs(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("A text.")
+    steps, abort = await service.steps_of_adding(AddFiles(paths=(str(tmp_path / "a.txt"),)))
+    stream = adding(steps, "default", abort)
+    stopping = asyncio.create_task(asyncio.to_thread(_stop_first_reader))
+    assert isinstance(await anext(stream), Stage)
+    pending = asyncio.ensure_future(anext(stream))
+    pid = await stopping
+    pending.cancel()
+    await asyncio.wait([pending], timeout=5)
+    await asyncio.wait_for(stream.aclose(), 5)
+    assert not Path(f"/proc/{pid}").exists()
+    assert service.library.documents("default") == []
