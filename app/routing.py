@@ -157,9 +157,9 @@ class Planner:
 
     def _measured(self, mode: Mode) -> str:
         recall = self._defaults.get("recall")
-        if isinstance(recall, dict) and mode in recall:
-            return f"this model finds more facts this way: {recall[mode]}"
-        return "this model finds more facts this way"
+        if not isinstance(recall, dict) or mode not in recall:
+            return "this model's default"
+        return "measured on this model: " + ", ".join(f"{name} finds {found}" for name, found in recall.items())
 
     # -------------------------------------------------------------------------------------------------------- whole
 
