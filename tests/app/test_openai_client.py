@@ -207,7 +207,7 @@ def test_leaving_a_stream_stops_the_engine(server: Server) -> None:
 
 
 def test_a_client_that_gives_up_on_a_whole_reply_stops_the_engine(server: Server) -> None:
-    impatient = server.openai.with_options(timeout=1.0)
+    impatient = server.openai.with_options(timeout=0.2)
     with pytest.raises(openai.APITimeoutError):
         impatient.chat.completions.create(model="smollm2-135m", messages=LONG, max_tokens=2000)
     until(server.idle, "end of the request", 3)
