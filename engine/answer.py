@@ -22,7 +22,7 @@ from unabridged.engine.kv.cache import Entry, KvCache
 from unabridged.engine.kv.tables import Context
 from unabridged.engine.reading import Held
 from unabridged.engine.sampling import Sampler
-from unabridged.engine.textstop import StopText
+from unabridged.engine.textstop import AnswerText
 from unabridged.models.llama import Llama
 from unabridged.models.tokenizer import Tokenizer
 
@@ -161,34 +161,27 @@ class Answer:
 
 
 class _Text:
-    """Tokens to text events: nothing that may still change is sent."""
+    """Tokens to text events, with where attention looked when the text was written."""
 
     def __init__(self, tokenizer: Tokenizer, request: Generate) -> None:
         self._id = request.id
-        self._stream = tokenizer.stream()
-        self._stop = StopText(request.sampling.stop)
-        self._ids: list[int] = []
+        self._answer = AnswerText(tokenizer.stream(), request.sampling.stop)
         self._attended: tuple[tuple[int, float], ...] = ()
 
     @property
     def stopped(self) -> bool:
         """Whether a stop string completed."""
-        return self._stop.stopped
+        return self._answer.stopped
 
     def push(self, token: int, witness: Witness | None) -> Token | None:
         """The event of the text that became certain, if any."""
-        self._ids.append(token)
         if witness is not None:
             self._attended = witness.shares() or self._attended
-        return self._event(self._stop.push(self._stream.push(token))[0])
+        return self._event(self._answer.push(token))
 
     def finish(self) -> Token | None:
         """The event of what was held back."""
-        text, stopped = self._stop.push(self._stream.flush())
-        return self._event(text if stopped else text + self._stop.flush(), last=True)
+        return self._event(self._answer.finish())
 
-    def _event(self, text: str, last: bool = False) -> Token | None:
-        if not text and not (last and self._ids):
-            return None
-        ids, self._ids = tuple(self._ids), []
-        return Token(id=self._id, text=text, ids=ids, attended=self._attended)
+    def _event(self, piece: tuple[str, tuple[int, ...]] | None) -> Token | None:
+        return piece and Token(id=self._id, text=piece[0], ids=piece[1], attended=self._attended)
