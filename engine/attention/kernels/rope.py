@@ -19,7 +19,7 @@ NEAR = 8192
 
 @dataclass(frozen=True)
 class RopeTables:
-    """near `[8192, 2, F]`: cosines and sines of positions 0..8191; far `[N, 2, F]`: of 0, 8192, 2 * 8192, ... Float32."""
+    """Float32 cosines and sines. near `[8192, 2, F]`: of positions 0..8191; far `[N, 2, F]`: of 0, 8192, 16384, ..."""
 
     near: Tensor
     far: Tensor
