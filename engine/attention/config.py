@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from unabridged.engine.errors import BadRequest
 from unabridged.engine.events import AttentionChoice
 
-Scorer = Literal["selectrep", "exact"]
+Scorer = Literal["selectrep", "exact", "index"]
 Join = Literal["kv", "joint"]
 SelectionRope = Literal["chunk-indexed", "relative", "dynamic-extend", "infllm", "true"]
 AttentionRope = Literal["streaming", "dynamic-extend", "infllm", "true"]
@@ -119,6 +119,21 @@ def _multiple(value: int, of: int) -> int:
     return max(of, value // of * of)
 
 
+def _large_window(window: int) -> AttentionConfig:
+    # What the index finds is scored exactly: two stages, chunks as long as a page, so that one table serves both.
+    stages = (Stage(64, 16, 32768, "index", trail=1), Stage(64, 16, 2048, "exact", trail=1))
+    layer = LayerAttention(stages, "relative")
+    return AttentionConfig("3k-index", (layer,), 256, 1024, window, window, join="kv")
+
+
+def _small_window_index(window: int) -> AttentionConfig:
+    config = _small_window(window)
+    (layer,) = config.layers
+    first, then = layer.stages
+    layer = replace(layer, stages=(replace(first, scorer="index"), then))
+    return replace(config, name="8k-index", layers=(layer,))
+
+
 def _preset_3k(window: int) -> AttentionConfig:
     return _paper("3k", 4096, 2048, window)
 
@@ -127,20 +142,31 @@ def _preset_5k(window: int) -> AttentionConfig:
     return _paper("5k", 4096, 4096, window)
 
 
-PRESETS = {"3k": _preset_3k, "5k": _preset_5k, "8k": _small_window}
+PRESETS = {
+    "3k": _preset_3k,
+    "5k": _preset_5k,
+    "8k": _small_window,
+    "3k-index": _large_window,
+    "8k-index": _small_window_index,
+}
 
 
-def for_window(window: int) -> AttentionConfig:
-    """The preset made for a model that was trained on `window` tokens."""
-    return _preset_3k(window) if window > 16384 else _small_window(window)
+def for_window(window: int, indexed: bool = False) -> AttentionConfig:
+    """The preset made for a model that was trained on `window` tokens, on an engine with an index of the keys or
+    without."""
+    if window > 16384:
+        return _large_window(window) if indexed else _preset_3k(window)
+    return _small_window_index(window) if indexed else _small_window(window)
 
 
-def choose(choice: AttentionChoice, window: int) -> AttentionConfig:
-    """The checked settings that a request asks for. Raises BadRequest naming the field."""
-    config = for_window(window) if choice.preset == "auto" else _named(choice.preset, window)
+def choose(choice: AttentionChoice, window: int, indexed: bool = False) -> AttentionConfig:
+    """The checked settings that a request asks for; `indexed`: the engine keeps an index of the keys. Raises BadRequest
+    naming the field."""
+    config = for_window(window, indexed) if choice.preset == "auto" else _named(choice.preset, window)
     config = replace(config, refresh=REFRESH[choice.refresh])
     config = _override(config, choice.overrides)
     _check(config)
+    _check_index(config, indexed)
     return config
 
 
@@ -200,6 +226,7 @@ def _last_stage(config: AttentionConfig, field: str, value: Scalar) -> tuple[Lay
     )
 
 
+_NO_INDEX = "a preset without it (auto, 3k, 5k, 8k), or the scorer selectrep or exact"
 _PLAIN: dict[str, object] = {
     "sink": int,
     "stream": int,
@@ -231,6 +258,20 @@ def _check(config: AttentionConfig) -> None:
     if config.rope == "streaming" and widest > config.window:
         raise BadRequest(
             f"attention keeps {widest} tokens, the model was trained on {config.window}", "lower k, stream or sink"
+        )
+
+
+def _check_index(config: AttentionConfig, indexed: bool) -> None:
+    layers = [config.layer(number) for number in range(len(config.layers))]
+    if all(stage.scorer != "index" for layer in layers for stage in layer.stages):
+        return
+    if not indexed:
+        raise BadRequest(f'attention "{config.name}" needs an index of the keys, and this engine keeps none', _NO_INDEX)
+    if any(stage.scorer == "index" for layer in layers for stage in layer.stages[1:]):
+        raise BadRequest('attention scorer = "index" in a later stage', "the index serves the first stage")
+    if any(layer.selection_rope not in ("relative", "infllm") for layer in layers):
+        raise BadRequest(
+            "the attention index scores keys un-rotated", "selection_rope relative or infllm, and extension on"
         )
 
 

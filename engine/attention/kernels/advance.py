@@ -1,0 +1,70 @@
+"""One step on: every sequence's position, and where the streams of the layers that renew begin. One program.
+
+Replaces what `reference.limits_of` and `rope.extend_scale` do on the host, so that a step never asks it.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.attention.kernels.launch import Launch
+
+
+@triton.jit
+def _advance(
+    first,
+    limits,
+    divisors,
+    due,
+    stages,
+    LAYERS: tl.constexpr,
+    SEQUENCES: tl.constexpr,
+    BLOCK: tl.constexpr,
+    STREAM: tl.constexpr,
+    WINDOW: tl.constexpr,
+    L: tl.constexpr,
+    B: tl.constexpr,
+):
+    sequence = tl.arange(0, B)
+    present = sequence < SEQUENCES
+    position = tl.load(first + sequence, mask=present, other=0) + 1
+    tl.store(first + sequence, position, mask=present)
+    limit = tl.maximum(position // BLOCK * BLOCK - STREAM, 0)
+    # Dynamic extend: the smallest divisor that brings what lies before the stream into the window.
+    near: tl.constexpr = STREAM + BLOCK
+    room: tl.constexpr = max(1, WINDOW - near)
+    divisor = tl.maximum((tl.maximum(position + 1 - near, 0) + room - 1) // room, 1)
+    layer = tl.arange(0, L)[:, None]
+    inside = (layer < LAYERS) & present[None, :]
+    renewed = tl.load(due + layer, mask=layer < LAYERS, other=0)
+    last = tl.load(stages + layer, mask=layer < LAYERS, other=0)
+    at = layer * SEQUENCES + sequence[None, :]
+    tl.store(limits + at, tl.broadcast_to(limit[None, :], L, B), mask=inside & (renewed == 0))
+    tl.store(divisors + at, tl.broadcast_to(divisor[None, :], L, B), mask=inside & (renewed < last))
+
+
+def plan_advance(
+    first: Tensor, limits: Tensor, divisors: Tensor, due: Tensor, stages: Tensor, config: AttentionConfig
+) -> Launch:
+    """See `advance`."""
+    layers, sequences = limits.shape
+    constants = {
+        "LAYERS": layers,
+        "SEQUENCES": sequences,
+        "BLOCK": config.block_q,
+        "STREAM": config.stream,
+        "WINDOW": config.window,
+        "L": triton.next_power_of_2(layers),
+        "B": triton.next_power_of_2(sequences),
+    }
+    arguments = {"first": first, "limits": limits, "divisors": divisors, "due": due, "stages": stages}
+    return Launch(_advance, (1,), arguments, constants, warps=1)
+
+
+def advance(
+    first: Tensor, limits: Tensor, divisors: Tensor, due: Tensor, stages: Tensor, config: AttentionConfig
+) -> None:
+    """first `[B]` int32, the positions of the newest tokens, grow by one. In layers whose `due` is 0 the limits
+    `[layers, B]` follow them; where it is below `stages` (both `[layers]` int32) the divisors `[layers, B]` do."""
+    plan_advance(first, limits, divisors, due, stages, config).run()
