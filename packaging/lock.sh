@@ -19,17 +19,21 @@ lock() { # lock OUT PYTHON ARGS...
         --no-header --no-annotate --quiet --upgrade -o "$out"
 }
 
+echo "torch==$torch" > "$scratch/torch.in"
+lock "$scratch/torch.txt" 3.12 "$scratch/torch.in"
+awk '/^[a-z]/ {keep = /^torch==/} keep' "$scratch/torch.txt" > requirements/torch.txt
+awk '/^[a-z]/ {keep = /^(nvidia|cuda|triton)/} keep' "$scratch/torch.txt" > requirements/cuda.txt
+# Kernels are checked with the Triton that torch's CUDA build needs, also where torch is the one for the CPU.
+grep -o '^triton==[^ ]*' requirements/cuda.txt > "$scratch/triton.txt"
+
 for python in 3.11 3.12; do
     short=py$(echo $python | tr -d .)
     lock "requirements/runtime-$short.txt" $python pyproject.toml requirements/torch-needs.in \
         --override "$scratch/without-torch.txt"
     lock "requirements/dev-$short.txt" $python pyproject.toml requirements/torch-needs.in --extra dev \
-        --override "$scratch/without-torch.txt" --constraint "requirements/runtime-$short.txt"
+        --override "$scratch/without-torch.txt" --constraint "requirements/runtime-$short.txt" --constraint "$scratch/triton.txt"
 done
 
-echo "torch==$torch" > "$scratch/torch.in"
-lock "$scratch/torch.txt" 3.12 "$scratch/torch.in"
-awk '/^[a-z]/ {keep = /^torch==/} keep' "$scratch/torch.txt" > requirements/torch.txt
 if [ $# -gt 0 ]; then
     printf 'torch==%s+cpu' $torch > requirements/torch-cpu.txt
     for wheel in "$@"; do
@@ -37,4 +41,3 @@ if [ $# -gt 0 ]; then
     done
     echo >> requirements/torch-cpu.txt
 fi
-awk '/^[a-z]/ {keep = /^(nvidia|cuda|triton)/} keep' "$scratch/torch.txt" > requirements/cuda.txt
