@@ -13,3 +13,12 @@ if not torch.cuda.is_available():
 def device() -> str:
     """Where the tensors of a kernel test live."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `gpu` skip where there is none."""
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
