@@ -17,15 +17,17 @@ from unabridged.models.llama import Llama
 from unabridged.models.weights import open_checkpoint
 
 
-def load_model(path: Path, dtype: torch.dtype = torch.float32, packed: bool = False) -> Llama:
-    """The model at a folder or .gguf file, on the CPU.
+def load_model(
+    path: Path, dtype: torch.dtype = torch.float32, packed: bool = False, device: torch.device | str = "cpu"
+) -> Llama:
+    """The model at a folder or .gguf file, on `device`.
 
-    `packed`: projections keep their weights in float16 where the machine can compute with them in float32. It halves
-    the time of a token and rounds weights that need more than 11 bits.
+    `packed`, for the CPU: projections keep their weights in float16 where the machine can compute with them in
+    float32. It halves the time of a token and rounds weights that need more than 11 bits.
     Raises ModelNotFound, ModelUnsupported, or ModelDamaged naming the tensor or file that is wrong.
     """
     config, stream = open_checkpoint(path)
-    places = _Places(config, dtype, path.name)
+    places = _Places(config, dtype, path.name, torch.device(device))
     for key, tensor in stream:
         places.put(key, tensor)
     places.check()
@@ -45,10 +47,11 @@ class _Slot:
 class _Places:
     """The model's matrices, allocated when their first rows arrive, and which checkpoint tensor fills which rows."""
 
-    def __init__(self, config: ModelConfig, dtype: torch.dtype, name: str) -> None:
+    def __init__(self, config: ModelConfig, dtype: torch.dtype, name: str, device: torch.device) -> None:
         self._config = config
         self._name = name
         self._dtype = dtype
+        self._device = device
         self._tensors: dict[str, Tensor] = {}
         self._slots: dict[str, _Slot] = {}
         self._declare()
@@ -67,7 +70,7 @@ class _Places:
         if not tensor.sum(dtype=torch.float32).isfinite():
             raise ModelDamaged(f"{self._name}: {key} holds numbers that are not finite", "download or copy it again")
         if slot.place not in self._tensors:
-            self._tensors[slot.place] = torch.empty(slot.whole, dtype=self._dtype)
+            self._tensors[slot.place] = torch.empty(slot.whole, dtype=self._dtype, device=self._device)
         self._tensors[slot.place][slot.start : slot.start + slot.shape[0]] = tensor
         self._open.discard(key)
 
