@@ -1,7 +1,7 @@
 """Needles in real prose: documents of a fixed number of tokens, one fact in some of them, questions about the facts.
 
 Documents are slices of a long text; the first ones are left to calibration and never hold or surround a needle. Three
-kinds of facts: a five-digit number, a town, a pair of words. Token ids only: how they reach a model is not its business.
+kinds of facts: a five-digit number, a town, a pair of words. Token ids only: it knows no model.
 """
 
 import lzma
@@ -24,22 +24,20 @@ _MARKER = "\ue000"
 _THINGS = (
     "lighthouse orchard violin quarry harness almanac turbine lantern "
     "meadow compass chimney parrot saddle walnut harbour glacier"
-).split()
+)
 _PEOPLE = (
     "Kessler Amberly Pinewood Harrow Quillan Tamsin Marsten Osprey "
     "Fenwick Brindle Calloway Everly Foxton Garrick Hollis Ingram"
-).split()
+)
 _TOWNS = (
     "Ostrava Lisbon Toledo Bergen Krakow Geneva Naples Dublin "
     "Seville Antwerp Malaga Tampere Utrecht Verona Zagreb Porto"
-).split()
+)
 _GATES = (
     "northern southern eastern western marble copper wooden silver "
     "garden river castle market chapel prison palace monastery"
-).split()
-_WORDS = (
-    "basil comet ember fjord gravel hazel ivory jackal kettle lemon magnet nectar olive pepper quartz raven".split()
 )
+_WORDS = "basil comet ember fjord gravel hazel ivory jackal kettle lemon magnet nectar olive pepper quartz raven"
 
 
 @dataclass(frozen=True)
@@ -93,17 +91,17 @@ def needles(count: int, seed: int) -> tuple[Needle, ...]:
         inner = draw.random()
         if kind == 0:
             value = str(draw.randrange(10000, 99999))
-            thing = _THINGS[at]
+            thing = _THINGS.split()[at]
             fact = f"The special magic number for the {thing} is {value}."
             question = f"What is the special magic number for the {thing}?"
             made.append(Needle("number", fact, question, (value,), depth, inner))
         elif kind == 1:
-            person, town = _PEOPLE[at], _TOWNS[(at * 5 + 3) % 16]
+            person, town = _PEOPLE.split()[at], _TOWNS.split()[(at * 5 + 3) % 16]
             fact = f"Doctor {person} was born in the town of {town}."
             question = f"In which town was Doctor {person} born?"
             made.append(Needle("town", fact, question, (town,), depth, inner))
         else:
-            gate, pair = _GATES[at], draw.sample(_WORDS, 2)
+            gate, pair = _GATES.split()[at], draw.sample(_WORDS.split(), 2)
             fact = f'The password of the {gate} gate is "{pair[0]} {pair[1]}".'
             question = f"What is the password of the {gate} gate?"
             made.append(Needle("password", fact, question, tuple(pair), depth, inner))
