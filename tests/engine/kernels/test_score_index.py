@@ -1,0 +1,93 @@
+"""Scoring chunks by the index, against the plain reference."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from tests.engine.kernels import made
+from tests.engine.kernels.test_index import basis
+from torch import Tensor
+
+from unabridged.engine.attention.config import SelectionRope
+from unabridged.engine.attention.kernels.index import Index, width_of
+from unabridged.engine.attention.kernels.layout import Span
+from unabridged.engine.attention.kernels.rope import RopeTables
+from unabridged.engine.attention.kernels.score_index import Columns, score_index, scores
+
+STREAM = 40
+
+
+@dataclass(frozen=True)
+class Case:
+    """Blocks of `tokens` queries over sequences of random codes."""
+
+    shape: made.Shape
+    lengths: tuple[int, ...]
+    sequence: tuple[int, ...]
+    limits: tuple[int, ...]
+    span: Span
+    tokens: int = 1
+    average: int = 1
+    chunk: int = 16
+    style: SelectionRope = "relative"
+
+
+CASES = [
+    Case(made.Shape(8, 2, 128), (700, 320), (0, 1), (640, 272), Span(32, 40)),
+    Case(made.Shape(3, 1, 64), (560,), (0, 0, 0), (512, 16, 0), Span(5, 37), style="infllm"),
+    Case(made.Shape(9, 3, 64), (400,), (0,), (384,), Span(16, 23), tokens=8, average=2),
+    Case(made.Shape(16, 2, 96), (300,), (0,), (288,), Span(64, 7), chunk=32),
+    Case(made.Shape(2, 2, 256), (300,), (0,), (272,), Span(16, 16), tokens=4),
+    Case(made.Shape(4, 1, 128), (200,), (0,), (192,), Span(16, 12), tokens=64, average=4),
+]
+
+
+def random_index(case: Case, device: str) -> Index:
+    """Random codes and scales; scales are NaN past a sequence's length, which no score may show."""
+    random = torch.Generator().manual_seed(5)
+    room = max(case.lengths) + 13
+    shape = len(case.lengths), case.shape.kv_heads, room
+    codes = torch.randint(256, (*shape, width_of(case.shape.dim)), generator=random, dtype=torch.uint8)
+    scales = torch.rand(shape, generator=random) + 0.5
+    for sequence, length in enumerate(case.lengths):
+        scales[sequence, :, length:] = torch.nan
+    return Index(codes.to(device), scales.to(made.FP8).to(device), basis(case.shape, device))
+
+
+def run(case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Scores of the kernel and of the reference."""
+    shape, count = case.shape, len(case.sequence)
+    index = random_index(case, device)
+    rows = made.rows(list(case.sequence), [limit + STREAM for limit in case.limits], list(case.limits), device)
+    q = made.queries(count, case.tokens, shape, dtype, device)
+    inv_freq = 10000.0 ** -(torch.arange(shape.dim // 2) / (shape.dim // 2))
+    group = shape.heads // shape.kv_heads
+    columns = Columns.empty(count, shape.kv_heads, case.tokens // case.average * group, index.width, device)
+    columns.scales.fill_(torch.nan)
+    out = torch.full((count, shape.kv_heads, case.span.chunks), torch.nan, device=device)
+    rope = RopeTables.of(inv_freq, 1024, device)
+    score_index(q, rows, index, case.span, case.chunk, case.style, STREAM, rope, out, columns, average=case.average)
+    return out, scores(turned(q, case, inv_freq), index, rows, case.span, case.chunk)
+
+
+def turned(q: Tensor, case: Case, inv_freq: Tensor) -> Tensor:
+    """Queries at their one position, neighbours averaged."""
+    angle = inv_freq.to(q.device) * (STREAM + (case.style == "relative"))
+    low, high = q.float().chunk(2, -1)
+    full = torch.cat((low * angle.cos() - high * angle.sin(), high * angle.cos() + low * angle.sin()), -1)
+    return full.unflatten(1, (-1, case.average)).mean(2)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.shape.dim}-{case.tokens}-{case.chunk}")
+def test_score(device: str, case: Case) -> None:
+    ours, theirs = run(case, device, torch.bfloat16)
+    exists = theirs > -torch.inf
+    assert torch.equal(ours > -torch.inf, exists)
+    assert not ours.isnan().any()
+    # A coefficient that lies between two integers may go either way.
+    assert (ours - theirs)[exists].norm() <= 2e-3 * theirs[exists].norm()
+
+
+def test_other_ropes_are_refused(device: str) -> None:
+    with pytest.raises(ValueError, match="chunk-indexed"):
+        run(replace(CASES[0], style="chunk-indexed"), device, torch.float32)
