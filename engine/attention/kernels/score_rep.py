@@ -1,0 +1,329 @@
+"""Chunk scores by tournament: the paper's SelectRep, whole in one program.
+
+    first, last = 0, tokens of the chunk - 1;  log2(chunk) times: middle = (first + last + 1) // 2;
+    if score(middle, right branch) > score(first, left branch): first = middle, else last = middle - 1
+    a query head's score of a chunk is score(first, left branch), score = max over the row's queries of q . k;
+    a chunk's score is the maximum over the query heads that share its keys
+
+One kernel serves every stage. Its candidates are a span or the chunks that the stage before kept, of `unit` tokens each:
+chunk c is part c % (unit / chunk) of list entry c // (unit / chunk).
+
+A middle key is scored for both branches when it is loaded, so a tournament reads log2(chunk) + 1 keys, not twice as many.
+The relative style turns right-branch keys by one position: it is the query that stands one closer here, the same angle.
+One query (decoding) multiplies and adds; several use matrix products, chunks by queries.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from unabridged.engine.attention.config import SelectionRope
+from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
+from unabridged.engine.attention.kernels.numbers import dot_type
+from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
+
+
+@triton.jit
+def _tokens(starts, span, limit, c, C, CHUNK: tl.constexpr, UNIT: tl.constexpr, LISTED: tl.constexpr):
+    """First tokens of chunks `c` and how many tokens they have; both 0 for chunks that do not exist."""
+    exists = c < C
+    if LISTED:
+        entry = tl.load(starts + tl.where(exists, c // (UNIT // CHUNK), 0))
+        exists = exists & (entry >= 0)
+        start = entry + c % (UNIT // CHUNK) * CHUNK
+    else:
+        start = span + c * CHUNK
+    size = tl.where(exists, tl.minimum(tl.maximum(limit - start, 0), CHUNK), 0)
+    return tl.where(size > 0, start, 0), size
+
+
+@triton.jit
+def _total(starts, count, span, limit, lists, K, CHUNK: tl.constexpr, UNIT: tl.constexpr, LISTED: tl.constexpr):
+    """How many chunks a row's longest list has."""
+    if LISTED:
+        total = 0
+        for j in range(lists):
+            n = tl.load(count + j)
+            last = tl.load(starts + j * K + tl.maximum(n - 1, 0))
+            parts = (tl.minimum(limit - last, UNIT) + CHUNK - 1) // CHUNK
+            total = tl.maximum(total, tl.where(n > 0, (n - 1) * (UNIT // CHUNK) + parts, 0))
+    else:
+        total = (tl.maximum(limit - span, 0) + CHUNK - 1) // CHUNK
+    return total
+
+
+@triton.jit
+def _query_position(position, limit, total, stream, divisor, STYLE: tl.constexpr):
+    if STYLE == "relative":
+        at = position * 0 + stream + 1
+    elif STYLE == "infllm":
+        at = position * 0 + stream
+    elif STYLE == "chunk-indexed":
+        at = tl.minimum(position, total + stream)
+    elif STYLE == "dynamic-extend":
+        at = limit // divisor + position - limit
+    else:
+        at = position
+    return at
+
+
+@triton.jit
+def _key_rows(k, pages, position, D: tl.constexpr):
+    """Where the keys at `position` lie. A page of a chunk that does not exist may be missing: any row will do."""
+    slot = tl.maximum(tl.load(pages + position // 16), 0).to(tl.int64)
+    return k + (slot * 16 + position % 16) * D
+
+
+@triton.jit
+def _next(first, last, middle, best, left, right):
+    """A round's result: the half that goes on, and the left branch's score of its first token."""
+    wins = (first < last) & (right > best)
+    stays = (first < last) & (right <= best)
+    return tl.where(wins, middle, first), tl.where(stays, middle - 1, last), tl.where(wins, left, best)
+
+
+@triton.jit
+def _turned(near, far, q, across, distance, d, F: tl.constexpr, WIDE: tl.constexpr):
+    """q `[.., D]` turned by `distance`; `across`: its other half beside each component, the first half's negated."""
+    cos, sin = angles(near, far, distance, d % F, F, WIDE)
+    return q * cos + across * sin
+
+
+@triton.jit
+def _score_one(
+    k, pages, token, d, q_left, q_right, q, across, at, divisor, near, far,
+    D: tl.constexpr, STYLE: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """One query's scores of the keys at `token`: as left and as right branch."""
+    keys = tl.load(_key_rows(k, pages, token, D)[:, :, None] + d, d < D, other=0.0).to(tl.float32)
+    if STYLE == "dynamic-extend":
+        left = tl.sum(keys * _turned(near, far, q, across, (at - token // divisor)[:, :, None], d, D // 2, WIDE), 2)
+    elif STYLE == "true":
+        left = tl.sum(keys * _turned(near, far, q, across, (at - token)[:, :, None], d, D // 2, WIDE), 2)
+    else:
+        left = tl.sum(keys * q_left, 2)
+    if STYLE == "relative":
+        right = tl.sum(keys * q_right, 2)
+    else:
+        right = left
+    return left, right
+
+
+@triton.jit
+def _one_query(
+    q, k, table, k_scale, sequence, first, limits, divisors, starts, count, near, far, scores,
+    span, stream, blocks, heads, pages, lists, K, C,
+    GROUP: tl.constexpr, PADDED: tl.constexpr, D: tl.constexpr, BD: tl.constexpr, CHUNK: tl.constexpr,
+    UNIT: tl.constexpr, ROUNDS: tl.constexpr, STYLE: tl.constexpr, LISTED: tl.constexpr, WIDE: tl.constexpr,
+    DEPTH: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Program: a row, a KV head, DEPTH * WIDTH tournaments. WIDTH runs over query heads (major) and chunks, so that a
+    thread's tournaments, which lie along DEPTH, share one query in its registers."""
+    ACROSS: tl.constexpr = WIDTH // PADDED
+    row, tile, head = tl.program_id(0) % blocks, tl.program_id(0) // blocks, tl.program_id(1)
+    limit = tl.load(limits + row)
+    own = starts + (row * lists + tl.where(lists > 1, head, 0)) * K
+    deep = (tile * DEPTH + tl.arange(0, DEPTH)[:, None]) * ACROSS
+    out = deep + tl.arange(0, ACROSS)[None, :]
+    best = tl.full([DEPTH, ACROSS], -float("inf"), tl.float32)
+    # Chunks that exist come first: a tile without its first has none.
+    _, some = _tokens(own, span, limit, tile * DEPTH * ACROSS, C, CHUNK, UNIT, LISTED)
+    if some > 0:
+        wide = tl.arange(0, WIDTH)
+        number = deep + (wide % ACROSS)[None, :]
+        begin, size = _tokens(own, span, limit, number, C, CHUNK, UNIT, LISTED)
+        divisor = tl.load(divisors + row)
+        total = 0
+        if STYLE == "chunk-indexed":
+            total = _total(starts + row * lists * K, count + row * lists, span, limit, lists, K, CHUNK, UNIT, LISTED)
+        at = _query_position(tl.load(first + row), limit, total, stream, divisor, STYLE)
+        d = tl.arange(0, BD)[None, None, :]
+        member = tl.minimum(wide // ACROSS, GROUP - 1)[None, :, None]
+        query = q + ((row.to(tl.int64) * heads + head) * GROUP + member) * D
+        straight = tl.load(query + d, d < D, other=0.0).to(tl.float32)
+        across = tl.load(query + (d + D // 2) % D, d < D, other=0.0).to(tl.float32) * tl.where(d < D // 2, -1.0, 1.0)
+        if STYLE == "chunk-indexed":
+            q_left = _turned(near, far, straight, across, tl.maximum(at - number, 0)[:, :, None], d, D // 2, WIDE)
+            q_right = q_left
+        elif STYLE == "relative" or STYLE == "infllm":
+            distance = at + tl.zeros([1, 1, 1], tl.int32)
+            q_left = _turned(near, far, straight, across, distance, d, D // 2, WIDE)
+            q_right = _turned(near, far, straight, across, distance - 1, d, D // 2, WIDE)
+        else:
+            q_left = straight
+            q_right = straight
+        pages_of = table + (tl.load(sequence + row).to(tl.int64) * heads + head) * pages
+        low = tl.zeros([DEPTH, WIDTH], tl.int32)
+        high = size - 1
+        winner, _ = _score_one(
+            k, pages_of, begin, d, q_left, q_right, straight, across, at, divisor, near, far, D, STYLE, WIDE
+        )
+        for _ in range(ROUNDS):
+            middle = (low + high + 1) // 2
+            left, right = _score_one(
+                k, pages_of, begin + middle, d, q_left, q_right, straight, across, at, divisor, near, far,
+                D, STYLE, WIDE,
+            )  # fmt: skip
+            low, high, winner = _next(low, high, middle, winner, left, right)
+        winner = tl.where(size > 0, winner * (tl.load(k_scale + head) * (D**-0.5)), -float("inf"))
+        best = tl.max(tl.reshape(winner, [DEPTH, PADDED, ACROSS]), 1)
+    tl.store(scores + (row.to(tl.int64) * heads + head) * C + out, best, out < C)
+
+
+@triton.jit
+def _score_many(
+    k, pages, token, number, f, left_low, left_high, right_low, right_high, divisor, near, far,
+    D: tl.constexpr, STYLE: tl.constexpr, WIDE: tl.constexpr, DOT: tl.constexpr,
+):  # fmt: skip
+    """The best of several queries' scores of the keys at `token`: as left and as right branch."""
+    at = _key_rows(k, pages, token, D)[:, None] + f[None, :]
+    low = tl.load(at, f[None, :] < D // 2, other=0.0)
+    high = tl.load(at + D // 2, f[None, :] < D // 2, other=0.0)
+    if STYLE == "chunk-indexed" or STYLE == "dynamic-extend" or STYLE == "true":
+        if STYLE == "chunk-indexed":
+            position = number
+        elif STYLE == "dynamic-extend":
+            position = token // divisor
+        else:
+            position = token
+        cos, sin = angles(near, far, position[:, None], tl.minimum(f, D // 2 - 1)[None, :], D // 2, WIDE)
+        low, high = turn(low.to(tl.float32), high.to(tl.float32), cos, sin)
+    low, high = low.to(DOT), high.to(DOT)
+    left = tl.dot(high, left_high, tl.dot(low, left_low, input_precision="ieee"), input_precision="ieee")
+    best_left = tl.max(left, 1)
+    if STYLE == "relative":
+        right = tl.dot(high, right_high, tl.dot(low, right_low, input_precision="ieee"), input_precision="ieee")
+        best_right = tl.max(right, 1)
+    else:
+        best_right = best_left
+    return best_left, best_right
+
+
+@triton.jit
+def _many_queries(
+    q, k, table, k_scale, sequence, first, limits, divisors, starts, count, near, far, scores,
+    span, stream, blocks, heads, pages, lists, K, C,
+    T: tl.constexpr, BT: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, BF: tl.constexpr, CHUNK: tl.constexpr,
+    UNIT: tl.constexpr, ROUNDS: tl.constexpr, STYLE: tl.constexpr, LISTED: tl.constexpr, WIDE: tl.constexpr,
+    TILE: tl.constexpr, DOT: tl.constexpr,
+):  # fmt: skip
+    """Program: a row, a KV head, TILE chunks; its query heads one after the other."""
+    row, tile, head = tl.program_id(0) % blocks, tl.program_id(0) // blocks, tl.program_id(1)
+    limit = tl.load(limits + row)
+    own = starts + (row * lists + tl.where(lists > 1, head, 0)) * K
+    number = tile * TILE + tl.arange(0, TILE)
+    best = tl.full([TILE], -float("inf"), tl.float32)
+    # Chunks that exist come first: a tile without its first has none.
+    _, some = _tokens(own, span, limit, tile * TILE, C, CHUNK, UNIT, LISTED)
+    if some > 0:
+        begin, size = _tokens(own, span, limit, number, C, CHUNK, UNIT, LISTED)
+        divisor = tl.load(divisors + row)
+        total = 0
+        if STYLE == "chunk-indexed":
+            total = _total(starts + row * lists * K, count + row * lists, span, limit, lists, K, CHUNK, UNIT, LISTED)
+        # Queries beyond T repeat the last: the maximum stays what it is.
+        t = tl.minimum(tl.arange(0, BT), T - 1)
+        at = _query_position(tl.load(first + row) + t, limit, total, stream, divisor, STYLE)[:, None]
+        f = tl.arange(0, BF)
+        real = tl.minimum(f, D // 2 - 1)[None, :]
+        cos, sin = angles(near, far, at, real, D // 2, WIDE)
+        if STYLE == "relative":
+            cos_right, sin_right = angles(near, far, at - 1, real, D // 2, WIDE)
+        pages_of = table + (tl.load(sequence + row).to(tl.int64) * heads + head) * pages
+        for member in range(GROUP):
+            query = q + (((row.to(tl.int64) * T + t) * heads + head) * GROUP + member)[:, None] * D + f[None, :]
+            q_low = tl.load(query, f[None, :] < D // 2, other=0.0).to(tl.float32)
+            q_high = tl.load(query + D // 2, f[None, :] < D // 2, other=0.0).to(tl.float32)
+            left_low, left_high = turn(q_low, q_high, cos, sin)
+            left_low, left_high = tl.trans(left_low.to(DOT)), tl.trans(left_high.to(DOT))
+            right_low, right_high = left_low, left_high
+            if STYLE == "relative":
+                right_low, right_high = turn(q_low, q_high, cos_right, sin_right)
+                right_low, right_high = tl.trans(right_low.to(DOT)), tl.trans(right_high.to(DOT))
+            low = tl.zeros([TILE], tl.int32)
+            high = size - 1
+            winner, _ = _score_many(
+                k, pages_of, begin, number, f, left_low, left_high, right_low, right_high, divisor, near, far,
+                D, STYLE, WIDE, DOT,
+            )  # fmt: skip
+            for _ in range(ROUNDS):
+                middle = (low + high + 1) // 2
+                left, right = _score_many(
+                    k, pages_of, begin + middle, number, f, left_low, left_high, right_low, right_high, divisor,
+                    near, far, D, STYLE, WIDE, DOT,
+                )  # fmt: skip
+                low, high, winner = _next(low, high, middle, winner, left, right)
+            best = tl.maximum(best, winner)
+        best = tl.where(size > 0, best * (tl.load(k_scale + head) * (D**-0.5)), -float("inf"))
+    tl.store(scores + (row.to(tl.int64) * heads + head) * C + number, best, number < C)
+
+
+def score_rep(
+    q: Tensor,
+    rows: Rows,
+    bank: Bank,
+    candidates: Span | Kept,
+    chunk: int,
+    style: SelectionRope,
+    stream: int,
+    rope: RopeTables,
+    scores: Tensor,
+    unit: int | None = None,
+) -> None:
+    """Score the candidates' chunks of `chunk` tokens, a power of two; see `plan_score_rep`."""
+    plan_score_rep(q, rows, bank, candidates, chunk, style, stream, rope, scores, unit).run()
+
+
+def plan_score_rep(
+    q: Tensor,
+    rows: Rows,
+    bank: Bank,
+    candidates: Span | Kept,
+    chunk: int,
+    style: SelectionRope,
+    stream: int,
+    rope: RopeTables,
+    scores: Tensor,
+    unit: int | None = None,
+) -> Launch:
+    """The launch that fills `scores` `[R, G, C]` float32 for the queries `q` `[R, T, H, D]`.
+
+    unit: tokens of a chunk in a Kept list, a multiple of `chunk` (None: chunk); C is K * unit / chunk, or the span's
+    chunks. -inf for chunks without tokens. Positions must have entries in `rope`.
+    """
+    _, queries, heads, dim = q.shape
+    group = heads // bank.heads
+    listed = isinstance(candidates, Kept)
+    # A kernel wants a pointer even for what it does not read.
+    starts, count = (candidates.starts, candidates.count) if listed else (rows.first, rows.first)
+    arguments = {
+        "q": q, "k": bank.k, "table": bank.k_table, "k_scale": bank.k_scale, "sequence": rows.sequence,
+        "first": rows.first, "limits": rows.limits, "divisors": rows.divisors, "starts": starts, "count": count,
+        "near": rope.near, "far": rope.far, "scores": scores, "span": 0 if listed else candidates.start,
+        "stream": stream, "blocks": rows.count, "heads": bank.heads, "pages": bank.k_table.shape[2],
+        "lists": starts.shape[1] if listed else 1, "K": starts.shape[2] if listed else 1, "C": scores.shape[2],
+    }  # fmt: skip
+    constants = {
+        "GROUP": group, "D": dim, "CHUNK": chunk, "UNIT": unit or chunk, "ROUNDS": chunk.bit_length() - 1,
+        "STYLE": style, "LISTED": listed, "WIDE": _wide(style, stream, scores.shape[2], rope),
+    }  # fmt: skip
+    if queries == 1:
+        padded = triton.next_power_of_2(group)
+        width, depth = max(16, padded), 4
+        tile = width // padded * depth
+        constants |= {"PADDED": padded, "BD": triton.next_power_of_2(dim), "WIDTH": width, "DEPTH": depth}
+    else:
+        tile = 64
+        constants |= {"T": queries, "BT": max(16, triton.next_power_of_2(queries)), "TILE": tile}
+        constants |= {"BF": triton.next_power_of_2(dim // 2), "DOT": dot_type(q.dtype)}
+    # Rows are neighbours in the grid: blocks of one sequence read the same keys at about the same time.
+    grid = (rows.count * triton.cdiv(scores.shape[2], tile), bank.heads)
+    return Launch(_one_query if queries == 1 else _many_queries, grid, arguments, constants, warps=4, stages=1)
+
+
+def _wide(style: SelectionRope, stream: int, chunks: int, rope: RopeTables) -> bool:
+    """Whether rotations reach positions that the near table does not have."""
+    if style in ("relative", "infllm"):
+        return stream + 1 >= NEAR
+    return chunks + stream >= NEAR if style == "chunk-indexed" else rope.far.shape[0] > 1
