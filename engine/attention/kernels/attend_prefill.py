@@ -1,8 +1,8 @@
 """Sparse attention of whole blocks of queries: FlashAttention over a list of keys that each block chose.
 
-`attend_prefill` queues one kernel. A program takes one block and one KV head: its queries times its g heads are the rows
-of one tile, so that a gathered and rotated key serves all of them. The attended keys form one list without gaps: sink,
-kept chunks, stream, up to the block's last query. A key's place in it is also its position in streaming RoPE. All
+`attend_prefill` queues one kernel. A program takes one block and one KV head: its queries times its g heads are the
+rows of one tile, so that a gathered and rotated key serves all of them. The attended keys form one list without gaps:
+sink, kept chunks, stream, up to the block's last query. A key's place in it is also its position in streaming RoPE. All
 but the last tiles of the list are seen by every query and need no mask.
 
 Names as in layout.py; n is a place in the list.
@@ -49,8 +49,8 @@ def attend_prefill(
 
     kept: chunks of `chunk` tokens, a power of two. stream: no block's first query stands further behind its limit.
     rope: tables for every position of `rows`, queries past a sequence's end included. Writes out `[R, T, H, D]` in q's
-    type and lse `[R, T, H]` float32, the natural log of each query's summed exponentials. Both are undefined for queries
-    past a sequence's end, which do not disturb the others.
+    type and lse `[R, T, H]` float32, the natural log of each query's summed exponentials. Both are undefined for
+    queries past a sequence's end, which do not disturb the others.
     """
     plan_attend_prefill(q, rows, bank, kept, chunk, sink, stream, style, rope, out, lse).run()
 
@@ -111,6 +111,7 @@ def plan_attend_prefill(
         "ROWS": tile.rows,
         "KEYS": tile.keys,
         "DOT": numbers.dot_type(q.dtype),
+        "ONCE": not numbers.INTERPRETED and capability(q.device)[0] != 9,
         "VALUE": numbers.dot_type(_value_type(bank.v.dtype, q.dtype)),
     }
     grid = (q.shape[0] * parts, bank.heads)
@@ -178,6 +179,7 @@ def _attend(
     KEYS: tl.constexpr,
     DOT: tl.constexpr,
     VALUE: tl.constexpr,
+    ONCE: tl.constexpr,
 ):
     GROUP: tl.constexpr = H // G
     F: tl.constexpr = D // 2
@@ -207,7 +209,7 @@ def _attend(
     f = tl.arange(0, triton.next_power_of_2(F))
     d = tl.arange(0, triton.next_power_of_2(D))
     rotated = _position(place, begin + token, limit, divisor, STYLE)
-    cos, sin = angles(near, far, rotated[:, None], tl.minimum(f, F - 1)[None, :], F, WIDE)
+    cos, sin = angles(near, far, rotated[:, None], _clamped(f, F)[None, :], F, WIDE)
     low = tl.load(q + at[:, None] * D + f[None, :], mask=f[None, :] < F, other=0).to(tl.float32)
     high = tl.load(q + at[:, None] * D + F + f[None, :], mask=f[None, :] < F, other=0).to(tl.float32)
     low, high = turn(low, high, cos, sin)
@@ -224,7 +226,7 @@ def _attend(
         n = n + tl.arange(0, KEYS)
         k_low, k_high, values = _keys_and_values(
             n, k, v, k_table, v_table, pages, starts, sink_end, kept_end, limit, divisor, near, far, f, d,
-            F, D, CHUNK, STYLE, WIDE, ONE_TABLE, PAGE, DOT, VALUE,
+            F, D, CHUNK, STYLE, WIDE, ONE_TABLE, PAGE, DOT, VALUE, ONCE,
         )  # fmt: skip
         scores = tl.dot(low, tl.trans(k_low))
         scores = tl.dot(high, tl.trans(k_high), scores)
@@ -233,7 +235,7 @@ def _attend(
         n = n + tl.arange(0, KEYS)
         k_low, k_high, values = _keys_and_values(
             tl.minimum(n, newest + T - 1), k, v, k_table, v_table, pages, starts, sink_end, kept_end, limit, divisor,
-            near, far, f, d, F, D, CHUNK, STYLE, WIDE, ONE_TABLE, PAGE, DOT, VALUE,
+            near, far, f, d, F, D, CHUNK, STYLE, WIDE, ONE_TABLE, PAGE, DOT, VALUE, ONCE,
         )  # fmt: skip
         # What lies behind a sequence's end is anything, and nothing times infinity is not nothing.
         values = tl.where(tl.abs(values.to(tl.float32)) < float("inf"), values, 0.0)
@@ -253,6 +255,7 @@ def _keys_and_values(
     n, k, v, k_table, v_table, pages, starts, sink_end, kept_end, limit, divisor, near, far, f, d,
     F: tl.constexpr, D: tl.constexpr, CHUNK: tl.constexpr, STYLE: tl.constexpr, WIDE: tl.constexpr,
     ONE_TABLE: tl.constexpr, PAGE: tl.constexpr, DOT: tl.constexpr, VALUE: tl.constexpr,
+    ONCE: tl.constexpr,
 ):  # fmt: skip
     """The keys at places `n` of the list, rotated, in two halves `[KEYS, F]`, and their values `[KEYS, D]`."""
     kept = (n >= sink_end) & (n < kept_end)
@@ -275,9 +278,25 @@ def _keys_and_values(
         high = tl.load(k + key[:, None] + F + f[None, :], mask=f[None, :] < F, other=0)
         values = tl.load(v + value[:, None] + d[None, :], mask=d[None, :] < D, other=0)
     rotated = _position(n, position, limit, divisor, STYLE)
-    cos, sin = angles(near, far, rotated[:, None], tl.minimum(f, F - 1)[None, :], F, WIDE)
+    cos, sin = angles(near, far, rotated[:, None], _clamped(f, F)[None, :], F, WIDE)
     low, high = turn(low.to(tl.float32), high.to(tl.float32), cos, sin)
-    return low.to(DOT), high.to(DOT), values.to(VALUE)
+    low, high, values = low.to(DOT), high.to(DOT), values.to(VALUE)
+    if ONCE:
+        low, high, values = _made_once(low), _made_once(high), _made_once(values)
+    return low, high, values
+
+
+@triton.jit
+def _made_once(x):
+    """x, in a way that the compiler must not repeat. Where products take their operands from registers it would move
+    the conversion and rotation of keys behind their exchange between warps, and every warp would do all of it."""
+    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=x.dtype, is_pure=False, pack=2)
+
+
+@triton.jit
+def _clamped(f, F: tl.constexpr):
+    """Frequencies below F. A minimum hides from the compiler that they lie side by side."""
+    return f if triton.next_power_of_2(F) == F else tl.minimum(f, F - 1)
 
 
 @triton.jit
