@@ -4,14 +4,33 @@ Kernel modules describe a launch in a `plan_...` function and run it in another,
 time for other cards is what runs.
 """
 
+import re
+import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import triton
 from torch import Tensor
-from triton.runtime.jit import KernelInterface
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import ASTSource, make_backend
+from triton.runtime.jit import KernelInterface, create_function_from_signature
 
 Argument = Tensor | int | float | None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a program of a launch needs of a card: bytes of shared memory, registers a thread, bytes of local memory a
+    thread (spills). And its code."""
+
+    shared: int
+    registers: int
+    local: int
+    ptx: str
+    cubin: bytes
 
 
 @dataclass(frozen=True)
@@ -28,4 +47,40 @@ class Launch:
 
     def run(self) -> None:
         """Queue it on the current stream."""
-        self.kernel[self.grid](**self.arguments, **self.constants, num_warps=self.warps, num_stages=self.stages)
+        self.kernel[self.grid](**self._parameters(), **self._options())
+
+    def compile(self, capability: int) -> Compiled:
+        """Compile it for cards of a compute capability (89, 90), specialised as a run with these arguments would be.
+
+        Needs no card. Impossible in a process that runs Triton's interpreter (TypeError).
+        """
+        if not isinstance(self.kernel, triton.JITFunction):
+            raise TypeError("the interpreter's kernels do not compile: start Python without TRITON_INTERPRET")
+        target = GPUTarget("cuda", capability, 32)
+        backend = make_backend(target)
+        # Triton's own binder and packer: no second notion here of what a run specialises on.
+        bind = create_function_from_signature(self.kernel.signature, self.kernel.params, backend)
+        bound, specialization, given = bind(**self._parameters(), **self._options())
+        options, signature, constants, attributes = self.kernel._pack_args(backend, given, bound, specialization, given)
+        source = ASTSource(self.kernel, signature, constants, attributes)
+        built = triton.compile(source, target=target, options=options.__dict__)
+        cubin: bytes = built.asm["cubin"]
+        registers, local = _resources(cubin)
+        return Compiled(built.metadata.shared, registers, local, built.asm["ptx"], cubin)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {**self.arguments, **self.constants}
+
+    def _options(self) -> dict[str, Any]:
+        return {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
+
+
+def _resources(cubin: bytes) -> tuple[int, int]:
+    """Registers and bytes of local memory a thread, the larger of a function's stack and its local variables."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.cubin"
+        file.write_bytes(cubin)
+        command = [triton.knobs.nvidia.cuobjdump.path, "--dump-resource-usage", str(file)]
+        report = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    used = {name: max(map(int, re.findall(rf"\b{name}:(\d+)", report))) for name in ("REG", "STACK", "LOCAL")}
+    return used["REG"], max(used["STACK"], used["LOCAL"])

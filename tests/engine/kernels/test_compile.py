@@ -1,0 +1,48 @@
+"""Every launch compiles for an RTX 4090 (sm_89) and an H200 (sm_90), fits into shared memory and spills nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.engine.kernels.compile_plans import CAPABILITIES, Needs, known
+
+# An RTX 4090's for one program, less what the driver takes.
+SHARED = 99 * 1024
+ROOT = Path(__file__).parents[3]
+PLANS = [
+    pytest.param(name, marks=[pytest.mark.slow] if slow else [], id=name)
+    for slow in (False, True)
+    for name in known(slow)
+]
+
+
+@pytest.fixture(scope="module")
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Needs]:
+    """What the launches of this run's tests need; compiled in another process, as the interpreter may rule this one."""
+    here = [item for item in request.session.items if item.path == request.path]
+    names = [item.callspec.params["plan"] for item in here if isinstance(item, pytest.Function)]
+    environment = {
+        "TRITON_INTERPRET": "0",
+        "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-m", "tests.engine.kernels.compile_plans", "--json", *names]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Needs] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("plan", PLANS)
+def test_fits(plan: str, capability: int, compiled: dict[str, Needs]) -> None:
+    needs = compiled[f"{plan}/{capability}"]
+    assert "error" not in needs, needs["error"]
+    assert needs["shared"] <= SHARED, f"{plan}, sm_{capability}: {needs['shared']} bytes of shared memory"
+    assert needs["local"] == 0, f"{plan}, sm_{capability}: spills {needs['local']} bytes a thread"
