@@ -1,9 +1,9 @@
 """Tensors without memory for launches that are only compiled: banks, blocks and tables of real models' shapes."""
 
 import torch
+from tests.engine.kernels.made import FP8, Shape
 from torch import Tensor
 
-from tests.engine.kernels.made import FP8, Shape
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.engine.kernels.compile_plans import CAPABILITIES, Needs, known
 
 # An RTX 4090's for one program, less what the driver takes.
@@ -24,7 +23,7 @@ PLANS = [
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Needs]:
     """What the launches of this run's tests need; compiled in another process, as the interpreter may rule this one."""
     here = [item for item in request.session.items if item.path == request.path]
-    names = [item.callspec.params["plan"] for item in here if isinstance(item, pytest.Function)]
+    names = [str(item.callspec.params["plan"]) for item in here if isinstance(item, pytest.Function)]
     environment = {
         "TRITON_INTERPRET": "0",
         "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
