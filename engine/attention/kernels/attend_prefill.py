@@ -210,8 +210,8 @@ def _attend(
     d = tl.arange(0, triton.next_power_of_2(D))
     rotated = _position(place, begin + token, limit, divisor, STYLE)
     cos, sin = angles(near, far, rotated[:, None], _clamped(f, F)[None, :], F, WIDE)
-    low = tl.load(q + at[:, None] * D + f[None, :], mask=f[None, :] < F, other=0).to(tl.float32)
-    high = tl.load(q + at[:, None] * D + F + f[None, :], mask=f[None, :] < F, other=0).to(tl.float32)
+    low = tl.load(q + at[:, None] * D + f[None, :], mask=f[None, :] < F, other=0.0).to(tl.float32)
+    high = tl.load(q + at[:, None] * D + F + f[None, :], mask=f[None, :] < F, other=0.0).to(tl.float32)
     low, high = turn(low, high, cos, sin)
     # Logits in base 2, the scale of the keys included.
     scale = tl.load(k_scale + head) * (D**-0.5 * 1.4426950408889634)
@@ -274,9 +274,9 @@ def _keys_and_values(
         high = tl.load(k + key[:, None] + F + f[None, :])
         values = tl.load(v + value[:, None] + d[None, :])
     else:
-        low = tl.load(k + key[:, None] + f[None, :], mask=f[None, :] < F, other=0)
-        high = tl.load(k + key[:, None] + F + f[None, :], mask=f[None, :] < F, other=0)
-        values = tl.load(v + value[:, None] + d[None, :], mask=d[None, :] < D, other=0)
+        low = tl.load(k + key[:, None] + f[None, :], mask=f[None, :] < F, other=0.0)
+        high = tl.load(k + key[:, None] + F + f[None, :], mask=f[None, :] < F, other=0.0)
+        values = tl.load(v + value[:, None] + d[None, :], mask=d[None, :] < D, other=0.0)
     rotated = _position(n, position, limit, divisor, STYLE)
     cos, sin = angles(near, far, rotated[:, None], _clamped(f, F)[None, :], F, WIDE)
     low, high = turn(low.to(tl.float32), high.to(tl.float32), cos, sin)
