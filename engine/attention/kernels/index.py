@@ -7,7 +7,7 @@ a key, `s = sum w y^2 / sum w y level`, undoes on average what quantising took f
 `s * sum_n (q @ query)_n level_n` for q.(k - mean).
 
 Scoring reads four int8 planes off a byte without touching its neighbours in a word: PLANES says which bits and how many
-units of a plane's value make one level, `level = value / unit + 0.5`.
+units of a plane's value make one level; the bit below them stands for the half, `value = unit * level` exactly.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from unabridged.engine.attention.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 
 # (bits to shift left, mask, unit) of the int8 plane that holds y[0:W], y[W:2W], y[2W:3W], y[3W:4W].
-PLANES = ((0, 0xF0, 16), (4, 0xC0, 64), (4, 0x20, -32), (4, 0x10, -16))
+PLANES = ((0, 0xF0, 16), (4, 0xC0, 64), (6, 0x80, 128), (7, 0x80, 128))
 # Lowest and highest code of each plane.
 CODES = ((-8, 7), (-2, 1), (-1, 0), (-1, 0))
 
@@ -170,6 +170,7 @@ def encoded(k: Tensor, basis: Basis) -> tuple[Tensor, Tensor]:
 def levels(codes: Tensor) -> Tensor:
     """Codes `[..., W]` as levels `[..., 4W]` float32, not scaled."""
     planes = [
-        ((codes.int() << shift) & mask).to(torch.uint8).view(torch.int8) / unit + 0.5 for shift, mask, unit in PLANES
+        ((codes.int() << shift) & mask | unit // 2).to(torch.uint8).view(torch.int8) / unit
+        for shift, mask, unit in PLANES
     ]
     return torch.cat(planes, -1)

@@ -21,28 +21,28 @@ from unabridged.engine.attention.kernels.numbers import INTERPRETED
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
 
 _POSITION = {"relative": 1, "infllm": 0}
-# A float32 whose last bit is worth one: an integer below 2^22 added to its bits is added to its value.
-_ONE = tl.constexpr(0x4B400000)
-_ONE_VALUE = tl.constexpr(12582912.0)
+# Keys of a tile, warps, stages of the pipeline: for a few columns (decoding) and for many.
+_FEW = (1024, 4, 3)
+_MANY = (128, 4, 3)
+# Programs that share the tiles of all blocks and heads, for any card.
+_PROGRAMS = 132 * 4
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The queries of R blocks as the index sees them: coefficients `[R, G, M, N]` int8, offsets `[R, G, M]` int32 (what
-    codes' halves add), scales `[R, G]` float32. M columns: a power of two, the last ones repeat the first."""
+    """The queries of R blocks as the index sees them: coefficients `[R, G, M, N]` int8 and what one of their units is
+    worth in a score, steps `[R, G]` float32. M columns: a power of two, the last ones repeat the first."""
 
     coefficients: Tensor
-    offsets: Tensor
-    scales: Tensor
+    steps: Tensor
 
     @classmethod
     def empty(cls, rows: int, kv_heads: int, columns: int, width: int, device: torch.device | str) -> "Columns":
         """Room for blocks with `columns` distinct columns a head; width: the index's W."""
-        shape = rows, kv_heads, max(8, triton.next_power_of_2(columns))
+        padded = max(width // 4, triton.next_power_of_2(columns))
         return cls(
-            torch.empty(*shape, 4 * width, dtype=torch.int8, device=device),
-            torch.empty(*shape, dtype=torch.int32, device=device),
-            torch.empty(shape[:2], dtype=torch.float32, device=device),
+            torch.empty(rows, kv_heads, padded, 4 * width, dtype=torch.int8, device=device),
+            torch.empty(rows, kv_heads, dtype=torch.float32, device=device),
         )
 
 
@@ -102,8 +102,7 @@ def _plan_columns(q: Tensor, index: Index, position: int, rope: RopeTables, colu
         "position": position,
         "transform": index.basis.query,
         "coefficients": columns.coefficients,
-        "offsets": columns.offsets,
-        "scales": columns.scales,
+        "steps": columns.steps,
         "scale": dim**-0.5,
     }
     constants = {
@@ -122,16 +121,19 @@ def _plan_columns(q: Tensor, index: Index, position: int, rope: RopeTables, colu
 
 
 def _plan_scores(rows: Rows, index: Index, span: Span, chunk: int, scores: Tensor, columns: Columns) -> Launch:
-    count, kv_heads, padded = columns.offsets.shape
-    keys, warps, stages, programs = 128, 4, 3, 132 * 4
+    count, kv_heads, padded, _ = columns.coefficients.shape
+    fold = max(1, 32 // index.width)
+    if chunk % fold or chunk > _FEW[0]:
+        raise ValueError(f"chunks of {chunk} keys: {fold} to {_FEW[0]} are possible")
+    few = padded <= 8
+    keys, warps, stages = _FEW if few else (max(_MANY[0], chunk), *_MANY[1:])
     tiles = triton.cdiv(span.chunks * chunk, keys)
-    splits = min(tiles, triton.cdiv(programs, count * kv_heads))
+    splits = min(tiles, triton.cdiv(_PROGRAMS, count * kv_heads))
     arguments = {
         "codes": index.codes,
         "key_scales": index.scales,
         "coefficients": columns.coefficients,
-        "offsets": columns.offsets,
-        "scales": columns.scales,
+        "steps": columns.steps,
         "sequence": rows.sequence,
         "limits": rows.limits,
         "start": span.start,
@@ -145,6 +147,8 @@ def _plan_scores(rows: Rows, index: Index, span: Span, chunk: int, scores: Tenso
         "M": padded,
         "L": chunk,
         "KEYS": keys,
+        "FOLD": fold if few else 0,
+        "NEAR": min(chunk, 4 * fold),
         "STAGES": stages,
         "PLAIN": INTERPRETED,
     }
@@ -153,7 +157,7 @@ def _plan_scores(rows: Rows, index: Index, span: Span, chunk: int, scores: Tenso
 
 @triton.jit
 def _columns(
-    q, near, far, position, transform, coefficients, offsets, scales, scale,
+    q, near, far, position, transform, coefficients, steps, scale,
     T: tl.constexpr, G: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, FP: tl.constexpr, W: tl.constexpr,
     M: tl.constexpr, TILE: tl.constexpr, AVERAGE: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
@@ -168,9 +172,8 @@ def _columns(
         largest = tl.maximum(largest, tl.max(tl.abs(x)))
     step = tl.maximum(largest, 1e-30) / 127
     where = row * G + head
-    tl.store(scales + where, step * scale)
+    tl.store(steps + where, step * scale)
     n = tl.arange(0, 4 * W)
-    half = tl.where(n < W, 8, tl.where(n < 2 * W, 32, tl.where(n < 3 * W, -16, -8)))
     for at in range(0, M, TILE):
         x = _turned(
             q, near, far, position, transform + head * D * 4 * W, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE
@@ -179,7 +182,6 @@ def _columns(
         rounded = tl.floor(x / step + 0.5).to(tl.int32)
         m = at + tl.arange(0, TILE)
         tl.store(coefficients + (where * M + m[:, None]) * (4 * W) + n, rounded.to(tl.int8), m[:, None] < M)
-        tl.store(offsets + where * M + m, tl.sum(rounded * half, 1), m < M)
 
 
 @triton.jit
@@ -206,26 +208,27 @@ def _turned(
     second = tl.load(transform + (F + f[:, None]) * (4 * W) + n, (f < F)[:, None], other=0.0)
     x = tl.dot(low, first, input_precision="tf32x3")
     x = tl.dot(high, second, x, input_precision="tf32x3")
-    unit = tl.where(n < W, 1 / 16, tl.where(n < 2 * W, 1 / 64, tl.where(n < 3 * W, -1 / 32, -1 / 16)))
+    unit = tl.where(n < W, 1 / 16, tl.where(n < 2 * W, 1 / 64, 1 / 128))
     return x * unit
 
 
 @triton.jit
-def _planes(codes, KEYS: tl.constexpr, W: tl.constexpr, PLAIN: tl.constexpr):
-    """Codes `[KEYS, W]` int8 as the int8 planes of index.PLANES, `[KEYS, 4W]`."""
+def _planes(codes, PLAIN: tl.constexpr):
+    """int8 codes of any shape as the four int8 planes of index.PLANES."""
     if PLAIN:
-        left = codes << 4
-        y4, y2, y1, y0 = codes & -16, left & -64, left & 32, left & 16
+        y4, y2, y1, y0 = codes & -16 | 8, (codes << 4) & -64 | 32, (codes << 6) & -128 | 64, (codes << 7) & -128 | 64
     else:
-        # Four codes of a word at a time; bits that cross a byte's border fall to the masks.
+        # Four codes of a word at a time; bits that cross a byte's border fall to the masks. 0xEA: a & b | c.
         y4, y2, y1, y0 = tl.inline_asm_elementwise(
             """{
-            .reg .b32 left;
-            shl.b32 left, $4, 4;
-            and.b32 $0, $4, 0xF0F0F0F0;
-            and.b32 $1, left, 0xC0C0C0C0;
-            and.b32 $2, left, 0x20202020;
-            and.b32 $3, left, 0x10101010;
+            .reg .b32 a, b, c;
+            shl.b32 a, $4, 4;
+            shl.b32 b, $4, 6;
+            shl.b32 c, $4, 7;
+            lop3.b32 $0, $4, 0xF0F0F0F0, 0x08080808, 0xEA;
+            lop3.b32 $1, a, 0xC0C0C0C0, 0x20202020, 0xEA;
+            lop3.b32 $2, b, 0x80808080, 0x40404040, 0xEA;
+            lop3.b32 $3, c, 0x80808080, 0x40404040, 0xEA;
             }""",
             "=r,=r,=r,=r,r",
             [codes],
@@ -233,67 +236,111 @@ def _planes(codes, KEYS: tl.constexpr, W: tl.constexpr, PLAIN: tl.constexpr):
             is_pure=True,
             pack=4,
         )
-    pairs = tl.join(tl.join(y4, y1), tl.join(y2, y0))
-    return tl.reshape(tl.permute(pairs, (0, 2, 3, 1)), (KEYS, 4 * W))
+    return y4, y2, y1, y0
 
 
 @triton.jit
-def _best(
-    codes, key_scales, a, offset, at, limit,
-    KEYS: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, PLAIN: tl.constexpr, ALL: tl.constexpr,
+def _few(
+    code, scale, hidden, a4, a2, a1, a0,
+    M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, FOLD: tl.constexpr, NEAR: tl.constexpr, W: tl.constexpr,
+    PLAIN: tl.constexpr,
 ):  # fmt: skip
-    """Best of each chunk of keys at..at+KEYS before the query's scale: `[KEYS / L]`. ALL: they all lie below limit."""
-    keys = at + tl.arange(0, KEYS)
-    w = tl.arange(0, W)
-    if ALL:
-        code = tl.load(codes + keys.to(tl.int64)[:, None] * W + w)
-        scale = tl.load(key_scales + keys)
-    else:
-        code = tl.load(codes + keys.to(tl.int64)[:, None] * W + w, (keys < limit)[:, None], other=0)
-        scale = tl.load(key_scales + keys, keys < limit, other=0.0)
-    x = _planes(code.to(tl.int8, bitcast=True), KEYS, W, PLAIN)
-    total = tl.dot(x, a, tl.broadcast_to(offset[None, :], (KEYS, M)), out_dtype=tl.int32)
-    value = tl.max(total, 1).to(tl.float32, bitcast=True) - _ONE_VALUE
-    value = value * scale.to(tl.float32)
-    if not ALL:
-        value = tl.where(keys < limit, value, float("-inf"))
+    """Best of each chunk, `[KEYS / L]`, for few columns: a row of the product is FOLD keys, one plane of them 32 deep,
+    and each has M columns of its own that are zero for the others.
+
+    Rows are ordered so that NEAR keys of a chunk lie beside each other, then those of other chunks: the rest of a
+    chunk's maximum is then taken inside a thread, and a warp's reads of shared memory still spread over its banks.
+    """
+    SOME: tl.constexpr = KEYS // L
+    code = tl.reshape(code, (SOME, L // NEAR, NEAR // FOLD, FOLD * W))
+    code = tl.reshape(tl.permute(code, (1, 0, 2, 3)), (KEYS // FOLD, FOLD * W))
+    y4, y2, y1, y0 = _planes(code, PLAIN)
+    total = tl.dot(y4, a4, out_dtype=tl.int32)
+    total = tl.dot(y2, a2, total, out_dtype=tl.int32)
+    total = tl.dot(y1, a1, total, out_dtype=tl.int32)
+    total = tl.dot(y0, a0, total, out_dtype=tl.int32)
+    value = tl.max(tl.reshape(total, (L // NEAR, SOME, NEAR, M)), 3).to(tl.float32)
+    scale = tl.permute(tl.reshape(scale, (SOME, L // NEAR, NEAR)), (1, 0, 2)).to(tl.float32)
+    value = value * scale
+    if hidden is not None:
+        value += tl.permute(tl.reshape(hidden, (SOME, L // NEAR, NEAR)), (1, 0, 2))
+    return tl.max(tl.max(value, 0), 1)
+
+
+@triton.jit
+def _many(
+    code, scale, hidden, a, L: tl.constexpr, KEYS: tl.constexpr, W: tl.constexpr, PLAIN: tl.constexpr,
+):  # fmt: skip
+    """Best of each chunk, `[KEYS / L]`, for many columns: a row of the product is a key, all planes in one."""
+    y4, y2, y1, y0 = _planes(code, PLAIN)
+    pairs = tl.join(tl.join(y4, y1), tl.join(y2, y0))
+    x = tl.reshape(tl.permute(pairs, (0, 2, 3, 1)), (KEYS, 4 * W))
+    value = tl.max(tl.dot(x, a, out_dtype=tl.int32), 1).to(tl.float32) * scale.to(tl.float32)
+    if hidden is not None:
+        value += hidden
     return tl.max(tl.reshape(value, (KEYS // L, L)), 1)
 
 
 @triton.jit
 def _scores(
-    codes, key_scales, coefficients, offsets, scales, sequence, limits, start, chunks, room, scores,
-    G: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, STAGES: tl.constexpr,
-    PLAIN: tl.constexpr,
+    codes, key_scales, coefficients, steps, sequence, limits, start, chunks, room, scores,
+    G: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, FOLD: tl.constexpr,
+    NEAR: tl.constexpr, STAGES: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
     SOME: tl.constexpr = KEYS // L
     row = tl.program_id(2)
     head = tl.program_id(1)
-    limit = tl.load(limits + row)
-    there = (tl.load(sequence + row) * G + head).to(tl.int64) * room
-    codes += there * W
-    key_scales += there
+    size = tl.maximum(tl.load(limits + row) - start, 0)
+    first = (tl.load(sequence + row) * G + head).to(tl.int64) * room + start
+    # A head of a sequence stays below 2^31 bytes, all of them do not.
+    codes += first * W
+    key_scales += first
     where = row.to(tl.int64) * G + head
     scores += where * chunks
-    m = tl.arange(0, M)
-    n = tl.arange(0, 4 * W)
-    a = tl.load(coefficients + (where * M + m[None, :]) * (4 * W) + n[:, None])
-    offset = tl.load(offsets + where * M + m) + _ONE
-    step = tl.load(scales + where)
+    coefficients += where * (M * 4 * W)
+    step = tl.load(steps + where)
     some = tl.arange(0, SOME)
-    whole = tl.minimum(tl.maximum(limit - start, 0) // KEYS, chunks // SOME)
+    keys = tl.arange(0, KEYS)
+    if FOLD > 0:
+        k = tl.arange(0, FOLD * W)
+        m = tl.arange(0, FOLD * M)
+        own = (k // W)[:, None] == (m // M)[None, :]
+        column = coefficients + (m % M)[None, :] * (4 * W) + (k % W)[:, None]
+        a4 = tl.load(column, own, other=0)
+        a2 = tl.load(column + W, own, other=0)
+        a1 = tl.load(column + 2 * W, own, other=0)
+        a0 = tl.load(column + 3 * W, own, other=0)
+        byte = tl.arange(0, KEYS // FOLD)[:, None] * (FOLD * W) + k
+    else:
+        a4 = tl.load(coefficients + tl.arange(0, M)[None, :] * (4 * W) + tl.arange(0, 4 * W)[:, None])
+        byte = keys[:, None] * W + tl.arange(0, W)
+    whole = tl.minimum(size // KEYS, chunks // SOME)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
-        best = _best(codes, key_scales, a, offset, start + tile * KEYS, limit, KEYS, W, M, L, PLAIN, True)
+        at = tile * KEYS
+        code = tl.load(codes + at * W + byte).to(tl.int8, bitcast=True)
+        scale = tl.load(key_scales + at + keys)
+        if FOLD > 0:
+            best = _few(code, scale, None, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
+        else:
+            best = _many(code, scale, None, a4, L, KEYS, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step)
     # The tile that the limit cuts, and those past it.
     tiles = tl.cdiv(chunks, SOME)
     tile = whole + tl.program_id(0)
     if tile == whole and tile < tiles:
-        best = _best(codes, key_scales, a, offset, start + tile * KEYS, limit, KEYS, W, M, L, PLAIN, False)
+        at = tile * KEYS
+        there = size - tile * KEYS
+        code = tl.load(codes + at * W + byte, byte < there * W, other=0).to(tl.int8, bitcast=True)
+        scale = tl.load(key_scales + at + keys, keys < there, other=0.0)
+        hidden = tl.where(keys < there, 0.0, float("-inf"))
+        if FOLD > 0:
+            best = _few(code, scale, hidden, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
+        else:
+            best = _many(code, scale, hidden, a4, L, KEYS, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step, tile * SOME + some < chunks)
         tile += tl.num_programs(0)
     for past in range(tile, tiles, tl.num_programs(0)):
-        tl.store(scores + past * SOME + some, float("-inf"), past * SOME + some < chunks)
+        tl.store(scores + past * SOME + some, tl.full((SOME,), float("-inf"), tl.float32), past * SOME + some < chunks)
 
 
 def scores(turned: Tensor, index: Index, rows: Rows, span: Span, chunk: int) -> Tensor:

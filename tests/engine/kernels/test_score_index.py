@@ -63,7 +63,7 @@ def run(case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     inv_freq = 10000.0 ** -(torch.arange(shape.dim // 2) / (shape.dim // 2))
     group = shape.heads // shape.kv_heads
     columns = Columns.empty(count, shape.kv_heads, case.tokens // case.average * group, index.width, device)
-    columns.scales.fill_(torch.nan)
+    columns.steps.fill_(torch.nan)
     out = torch.full((count, shape.kv_heads, case.span.chunks), torch.nan, device=device)
     rope = RopeTables.of(inv_freq, 1024, device)
     score_index(q, rows, index, case.span, case.chunk, case.style, STREAM, rope, out, columns, average=case.average)
