@@ -18,17 +18,21 @@ from unabridged.engine.attention.config import AttentionConfig
 
 @dataclass(frozen=True)
 class Phase:
-    """A step's pattern: `due[layer]` is the first stage that the layer renews, its number of stages when none is."""
+    """A step's pattern: `due[layer]` is the first stage that the layer renews, its number of stages when none is.
+    `dense`: the step attends to everything, in contexts that the window holds."""
 
     due: tuple[int, ...]
+    dense: bool = False
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The patterns of a refresh period, in order, and the one that renews everything."""
+    """The patterns of a refresh period, in order; one that renews everything, for a first sparse step without masks of
+    the prompt; and the dense one."""
 
     steps: tuple[Phase, ...]
     all: Phase
+    dense: Phase
 
     @classmethod
     def of(cls, config: AttentionConfig, layers: int) -> "Schedule":
@@ -40,7 +44,7 @@ class Schedule:
             Phase(tuple(_first_due(own, step + number % own[0]) for number, own in enumerate(intervals)))
             for step in range(period)
         )
-        return cls(tuple(steps), Phase((0,) * layers))
+        return cls(tuple(steps), Phase((0,) * layers), Phase(tuple(stages), dense=True))
 
     def phase(self, step: int) -> Phase:
         """The pattern of decode step `step`, counted from any step that a sequence was taken up in."""
@@ -49,7 +53,7 @@ class Schedule:
     @property
     def distinct(self) -> tuple[Phase, ...]:
         """Every pattern once: what is to be captured."""
-        return tuple(dict.fromkeys((*self.steps, self.all)))
+        return tuple(dict.fromkeys((*self.steps, self.all, self.dense)))
 
 
 def _first_due(intervals: Sequence[int], step: int) -> int:
@@ -90,10 +94,10 @@ class Graphs:
 
 def _covering(phases: Sequence[Phase]) -> list[Phase]:
     """Phases in which, together, every layer meets every first stage that it meets at all."""
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int, bool]] = set()
     out = []
     for phase in phases:
-        new = set(enumerate(phase.due)) - seen
+        new = {(layer, due, phase.dense) for layer, due in enumerate(phase.due)} - seen
         if new:
             seen |= new
             out.append(phase)

@@ -15,6 +15,7 @@ from unabridged.engine.attention.kernels.launch import Launch
 def _advance(
     first,
     limits,
+    left,
     divisors,
     due,
     stages,
@@ -40,12 +41,19 @@ def _advance(
     renewed = tl.load(due + layer, mask=layer < LAYERS, other=0)
     last = tl.load(stages + layer, mask=layer < LAYERS, other=0)
     at = layer * SEQUENCES + sequence[None, :]
+    tl.store(left + at, tl.load(limits + at, mask=inside, other=0), mask=inside & (renewed == 0))
     tl.store(limits + at, tl.broadcast_to(limit[None, :], L, B), mask=inside & (renewed == 0))
     tl.store(divisors + at, tl.broadcast_to(divisor[None, :], L, B), mask=inside & (renewed < last))
 
 
 def plan_advance(
-    first: Tensor, limits: Tensor, divisors: Tensor, due: Tensor, stages: Tensor, config: AttentionConfig
+    first: Tensor,
+    limits: Tensor,
+    left: Tensor,
+    divisors: Tensor,
+    due: Tensor,
+    stages: Tensor,
+    config: AttentionConfig,
 ) -> Launch:
     """See `advance`."""
     layers, sequences = limits.shape
@@ -58,13 +66,20 @@ def plan_advance(
         "L": triton.next_power_of_2(layers),
         "B": triton.next_power_of_2(sequences),
     }
-    arguments = {"first": first, "limits": limits, "divisors": divisors, "due": due, "stages": stages}
+    arguments = {"first": first, "limits": limits, "left": left, "divisors": divisors, "due": due, "stages": stages}
     return Launch(_advance, (1,), arguments, constants, warps=1)
 
 
 def advance(
-    first: Tensor, limits: Tensor, divisors: Tensor, due: Tensor, stages: Tensor, config: AttentionConfig
+    first: Tensor,
+    limits: Tensor,
+    left: Tensor,
+    divisors: Tensor,
+    due: Tensor,
+    stages: Tensor,
+    config: AttentionConfig,
 ) -> None:
     """first `[B]` int32, the positions of the newest tokens, grow by one. In layers whose `due` is 0 the limits
-    `[layers, B]` follow them; where it is below `stages` (both `[layers]` int32) the divisors `[layers, B]` do."""
-    plan_advance(first, limits, divisors, due, stages, config).run()
+    `[layers, B]` follow them, and `left` `[layers, B]` is where they were: the keys from there to the limit have
+    left the stream. Where `due` is below `stages` (both `[layers]` int32) the divisors `[layers, B]` follow."""
+    plan_advance(first, limits, left, divisors, due, stages, config).run()

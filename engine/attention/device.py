@@ -1,0 +1,221 @@
+"""Attention of decode steps on the GPU, the cache in GPU memory: what `sparse.py` does on the host, for B sequences.
+
+    begin   the positions grow by one, the limits of the layers that renew their first stage follow
+    step    one layer: store the new keys and values, renew the stages that are due, attend
+
+A step allocates nothing and asks the host nothing: it is the same launches on the same tensors each time a phase comes,
+so that it can be recorded together with the model around it (refresh.Graphs). A limit moves only when its layer's first
+stage renews; the stream grows in between, and tokens that left it are encoded into the index then.
+
+B sequences, H query heads, G key/value heads, D head dimension, J lists a row (G, or 1 when the heads share them).
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.attention.kernels import attend_decode as attention
+from unabridged.engine.attention.kernels.advance import advance
+from unabridged.engine.attention.kernels.bank_write import write
+from unabridged.engine.attention.kernels.index import encode
+from unabridged.engine.attention.kernels.layout import PAGE, Kept, Rows
+from unabridged.engine.attention.kernels.rope import RopeTables
+from unabridged.engine.attention.refresh import Phase
+from unabridged.engine.attention.rope import extend_scale
+from unabridged.engine.attention.stages import LayerCache, Stages, Workspace, covered
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The masks of a prompt's last query block in one layer, with which decoding begins: what each stage kept (one
+    row) and the block's limit."""
+
+    kept: Sequence[Kept]
+    limit: int
+
+
+class DecodeAttention:
+    """See the module. One instance serves all layers."""
+
+    def __init__(
+        self, config: AttentionConfig, heads: int, caches: Sequence[LayerCache], rope: RopeTables, mass: bool = False
+    ) -> None:
+        """`heads`: H. `caches`: one a layer, with room for what is decoded. `mass`: keep what `attended` needs."""
+        self._config, self._caches, self._rope = config, caches, rope
+        bank, layers = caches[0].bank, len(caches)
+        device, (sequences, kv_heads, self._pages) = bank.k_table.device, bank.k_table.shape
+        self.stages = [Stages(config, layer, rope) for layer in range(layers)]
+        self._stage_counts = torch.tensor([len(one) for one in self.stages], dtype=torch.int32, device=device)
+        self._sequence = torch.arange(sequences, dtype=torch.int32, device=device)
+        self.first = torch.zeros(sequences, dtype=torch.int32, device=device)
+        self._limits, self._left = torch.zeros(2, layers, sequences, dtype=torch.int32, device=device).unbind(0)
+        self._divisors = torch.ones(layers, sequences, dtype=torch.int32, device=device)
+        self.rows = [Rows(self._sequence, self.first, self._limits[i], self._divisors[i]) for i in range(layers)]
+        nowhere = torch.zeros_like(self.first)
+        self._whole = Rows(self._sequence, self.first, nowhere, torch.ones_like(nowhere))
+        self._due: dict[Phase, Tensor] = {}
+        lists = 1 if config.join == "joint" else kv_heads
+        self.masks = Masks(self.stages, sequences, lists, heads, device)
+        self.span = self.stages[0].span(self._pages * PAGE - config.stream)
+        self.room = Workspace.of(self.stages, caches[0], sequences, heads, lists, self.span)
+        interval = max(config.intervals(len(one))[0] for one in self.stages)
+        # A limit lies up to a block behind `stream` when it is renewed, and stays for an interval.
+        self._grown = -(-interval // config.block_q) * config.block_q
+        recent = config.stream + config.block_q + interval
+        self.capacity = config.sink + max(one.settings[-1].keep for one in self.stages) + recent
+        cuts = [attention.Cut.of(n, sequences * kv_heads, bank.head_dim) for n in (self.capacity, config.dense_below)]
+        q = torch.empty(sequences, 1, heads, bank.head_dim, device=device)
+        self._scratch = attention.Scratch.of(q, kv_heads, max(cut.splits for cut in cuts))
+        shape = layers, sequences, heads, -(-self.capacity // PAGE)
+        self.mass = torch.zeros(shape, device=device) if mass else None
+
+    def take(self, sequence: int, length: int, taken: Sequence[Taken] = ()) -> None:
+        """Decode `sequence` from `length` tokens on, with a prompt's masks: one entry a layer. Without any, or where
+        the prompt ended inside the window, the first sparse step must be one that renews all (Schedule.all)."""
+        self.first[sequence] = length - 1
+        near = self._config.stream + self._config.block_q
+        self._divisors[:, sequence] = extend_scale(length, self._config.window, near)
+        self._limits[:, sequence] = 0
+        self.masks.clear(sequence)
+        for layer, one in enumerate(taken):
+            self._limits[layer, sequence] = one.limit
+            self.masks.put(layer, sequence, one.kept)
+
+    def begin(self, phase: Phase) -> None:
+        """A step begins: `first` becomes the positions of its tokens."""
+        if phase not in self._due:
+            self._due[phase] = torch.tensor(phase.due, dtype=torch.int32, device=self.first.device)
+        due, counts = self._due[phase], self._stage_counts
+        advance(self.first, self._limits, self._left, self._divisors, due, counts, self._config)
+
+    def step(self, layer: int, q: Tensor, k: Tensor, v: Tensor, out: Tensor, phase: Phase) -> None:
+        """One layer of a step: q, out `[B, 1, H, D]`, k and v `[B, 1, G, D]`, all un-rotated."""
+        write(k, v, self._caches[layer].bank, self._sequence, self.first)
+        if phase.dense:
+            self._attend_all(layer, q, out)
+            return
+        due = phase.due[layer]
+        if due < len(self.stages[layer]):
+            self.renew(layer, q, due)
+        self.attend(layer, q, out, due)
+
+    def renew(self, layer: int, q: Tensor, due: int) -> None:
+        """Run the layer's stages from number `due` on."""
+        cache = self._caches[layer]
+        if due == 0 and cache.index is not None:
+            encode(cache.bank, cache.index, self._left[layer], self._limits[layer], self._grown)
+        kept = self.masks.target(layer, due)
+        self.stages[layer].run(q, self.rows[layer], cache, kept, self.span, self.room, due)
+
+    def attend(self, layer: int, q: Tensor, out: Tensor, due: int) -> None:
+        """Attend with the masks as they are."""
+        config, cache, mask = self._config, self._caches[layer], self.masks.kept[layer][-1]
+        attention.attend_decode(
+            q,
+            self.rows[layer],
+            cache.bank,
+            mask,
+            self.stages[layer].settings[-1].chunk,
+            config.sink,
+            config.rope,
+            self._rope,
+            out,
+            self.masks.lse(layer, due),
+            self._scratch,
+            capacity=self.capacity,
+            mass=None if self.mass is None else self.mass[layer],
+        )
+
+    def _attend_all(self, layer: int, q: Tensor, out: Tensor) -> None:
+        # With its limit at 0 a row is all stream, and every style gives true positions.
+        config = self._config
+        attention.attend_decode(
+            q,
+            self._whole,
+            self._caches[layer].bank,
+            None,
+            PAGE,
+            config.sink,
+            config.rope,
+            self._rope,
+            out,
+            self.masks.lse(layer, 0),
+            self._scratch,
+            capacity=config.dense_below,
+        )
+
+    def coverage(self) -> Tensor:
+        """Estimated share of attention mass that each layer's last whole renewal kept, `[layers, B]`: coverage.py."""
+        return covered(self.masks.dropped, self.masks.whole_lse)
+
+    def attended(self, sequence: int) -> Tensor:
+        """Attention mass that the last step gave each 16 tokens of the context, summed over layers and heads, `[P]`.
+
+        Needs `mass`. A list's places are counted out in chunks of 16: where stages keep shorter ones, a place's mass
+        counts for the chunk that its first token is in.
+        """
+        assert self.mass is not None
+        mass = self.mass[:, sequence]
+        _, heads, places = mass.shape
+        starts, counts, chunk = self.masks.last(sequence)
+        limits = self._limits[:, sequence, None, None]
+        place = PAGE * torch.arange(places, device=mass.device)
+        sink = limits.clamp(max=self._config.sink)
+        entry = ((place - sink) // chunk).clamp(min=0).expand(*starts.shape[:2], places)
+        kept = starts.gather(2, entry.clamp(max=starts.shape[2] - 1)) + (place - sink) % chunk
+        stream = limits + place - sink - counts[..., None] * chunk
+        position = torch.where(entry < counts[..., None], kept, stream).where(place >= sink, place)
+        page = (position // PAGE).clamp(0, self._pages - 1).repeat_interleave(heads // starts.shape[1], 1)
+        return torch.zeros(self._pages, device=mass.device).index_add_(0, page.flatten(), mass.flatten())
+
+
+class Masks:
+    """What the stages of all layers keep. A renewal that begins at a later stage leaves `dropped` and the logs of the
+    attention's sums as they are, so that those of a layer always are of one query."""
+
+    def __init__(self, stages: Sequence[Stages], sequences: int, lists: int, heads: int, device: torch.device) -> None:
+        layers = range(len(stages))
+        most = max(len(one) for one in stages)
+        self.dropped = torch.full((most, len(stages), sequences, lists), -torch.inf, device=device)
+        self.whole_lse = torch.zeros(len(stages), sequences, heads, device=device)
+        self._other_lse = torch.empty(sequences, heads, device=device)
+        other = torch.empty(sequences, lists, device=device)
+        rooms = [one.room(sequences, lists, device) for one in stages]
+        self.kept = [
+            [replace(kept, dropped=self.dropped[i, layer]) for i, kept in enumerate(rooms[layer])] for layer in layers
+        ]
+        self._partly = [[replace(kept, dropped=other) for kept in rooms[layer]] for layer in layers]
+        self._chunk = stages[0].settings[-1].chunk
+        for sequence in range(sequences):
+            self.clear(sequence)
+
+    def target(self, layer: int, due: int) -> list[Kept]:
+        """Where a renewal from stage `due` on writes."""
+        return self._partly[layer] if due else self.kept[layer]
+
+    def lse(self, layer: int, due: int) -> Tensor:
+        """Where the attention of a step with that renewal writes."""
+        return self._other_lse if due else self.whole_lse[layer]
+
+    def clear(self, sequence: int) -> None:
+        """Nothing was pruned yet."""
+        self.dropped[:, :, sequence] = -torch.inf
+        for kept in itertools.chain.from_iterable(self.kept):
+            kept.count[sequence] = 0
+
+    def put(self, layer: int, sequence: int, given: Sequence[Kept]) -> None:
+        """Take over lists of one row."""
+        for own, one in zip(self.kept[layer], given, strict=True):
+            own.starts[sequence], own.count[sequence] = one.starts[0], one.count[0]
+
+    def last(self, sequence: int) -> tuple[Tensor, Tensor, int]:
+        """The last stages' starts `[layers, J, K]` (as many as the longest), counts `[layers, J]` and chunk length."""
+        lasts = [kept[-1] for kept in self.kept]
+        starts = [kept.starts[sequence] for kept in lasts]
+        widest = max(one.shape[1] for one in starts)
+        padded = [torch.nn.functional.pad(one, (0, widest - one.shape[1]), value=-1) for one in starts]
+        return torch.stack(padded), torch.stack([kept.count[sequence] for kept in lasts]), self._chunk

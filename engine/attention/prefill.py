@@ -1,0 +1,156 @@
+"""Attention of a prompt's pieces on the GPU, the cache in GPU memory: what `sparse.py` does with blocks of queries.
+
+A piece is up to 32K tokens of one sequence in one layer. It is stored and encoded whole; then its blocks of 64 queries
+select and attend, so many at a time that the stages' scores stay within a stated size. Queries below `dense_below`
+attend to everything before them: their limit is 0, which makes every RoPE style true and every key stream.
+
+Nothing is synchronised; the host knows every length of a prompt, so nothing is recorded either.
+
+T tokens, R blocks, H query heads, G key/value heads, D head dimension.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.attention.device import Taken
+from unabridged.engine.attention.kernels.attend_prefill import attend_prefill
+from unabridged.engine.attention.kernels.bank_write import write
+from unabridged.engine.attention.kernels.index import encode
+from unabridged.engine.attention.kernels.layout import PAGE, Kept, Rows
+from unabridged.engine.attention.kernels.rope import RopeTables
+from unabridged.engine.attention.rope import extend_scale
+from unabridged.engine.attention.stages import LayerCache, Stages, Workspace, covered
+
+PIECE = 32768
+# Bytes of scores at once: an eighth of what a small card has left beside a model.
+SCORES = 512 << 20
+# Neighbouring queries that the stages of a prompt take as their mean, by scorer.
+AVERAGE = {"index": 16, "exact": 4, "selectrep": 1}
+
+
+class PrefillAttention:
+    """See the module. One instance serves all layers."""
+
+    def __init__(
+        self,
+        config: AttentionConfig,
+        heads: int,
+        caches: Sequence[LayerCache],
+        rope: RopeTables,
+        average: dict[str, int] | None = None,
+        scores: int = SCORES,
+    ) -> None:
+        """`heads`: H. `average`: other counts than AVERAGE, by scorer. `scores`: bytes, for one block at least."""
+        self._config, self._caches, self._rope = config, caches, rope
+        averages = AVERAGE | (average or {})
+        self.stages = [
+            Stages(config, layer, rope, [averages[stage.scorer] for stage in config.layer(layer).stages])
+            for layer in range(len(caches))
+        ]
+        bank, block = caches[0].bank, config.block_q
+        span = self.stages[0].span(bank.k_table.shape[2] * PAGE - config.stream)
+        widest = max(one.width(number, span) for one in self.stages for number in range(len(one)))
+        self.most = max(1, min(PIECE // block, scores // (4 * widest * bank.heads)))
+        device = bank.k_table.device
+        self._lists = 1 if config.join == "joint" else bank.heads
+        self.room = Workspace.of(self.stages, caches[0], self.most, block * heads, self._lists, span)
+        self._lse = torch.empty(self.most, block, heads, device=device)
+        self._last: dict[int, Taken] = {}
+        self._coverage: dict[int, Tensor] = {}
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, out: Tensor, sequence: int, start: int) -> None:
+        """q and out `[T, H, D]`, k and v `[T, G, D]`, un-rotated, of positions start..start+T-1 of a sequence whose
+        earlier tokens are stored. Blocks begin at multiples of the block length, as everywhere."""
+        cache, length = self._caches[layer], len(q)
+        device = q.device
+        write(k[None], v[None], cache.bank, _int(sequence, device), _int(start, device))
+        if cache.index is not None:
+            begin, end = torch.zeros(2, cache.bank.k_table.shape[0], dtype=torch.int32, device=device).unbind(0)
+            begin[sequence], end[sequence] = start, start + length
+            encode(cache.bank, cache.index, begin, end, length)
+        block, at = self._config.block_q, 0
+        while at < length:
+            behind = (start + at) % block
+            whole = 0 if behind else (length - at) // block
+            if whole:
+                taken = min(whole, self.most) * block
+                some = slice(at, at + taken)
+                self._blocks(
+                    layer, q[some].unflatten(0, (-1, block)), out[some].unflatten(0, (-1, block)), sequence, start + at
+                )
+            else:
+                taken = min(block - behind, length - at)
+                self._part(layer, q[at : at + taken], out[at : at + taken], sequence, start + at)
+            at += taken
+
+    def _part(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int) -> None:
+        """An incomplete block: its last query is repeated, which selects nothing new."""
+        block = self._config.block_q
+        padded = torch.cat([q, q[-1:].expand(block - len(q), *q.shape[1:])])[None]
+        answers = torch.empty_like(padded)
+        self._blocks(layer, padded, answers, sequence, start)
+        out.copy_(answers[0, : len(q)])
+
+    def _blocks(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int) -> None:
+        """Blocks `[R, block, H, D]` that begin at `start`, R at most what the workspace holds."""
+        config, cache, stages = self._config, self._caches[layer], self.stages[layer]
+        count, block = q.shape[:2]
+        limit = self._limit(start + (count - 1) * block)
+        rows = self.rows(count, sequence, start, q.device)
+        kept = stages.room(count, self._lists, q.device)
+        if limit > config.sink:
+            stages.run(q, rows, cache, kept, stages.span(limit), self.room, 0)
+        else:
+            for one in kept:
+                one.count.zero_()
+                one.dropped.fill_(-torch.inf)
+        lse = self._lse[:count]
+        widest = start + count * block if limit == 0 or start < config.dense_below else config.stream + block
+        attend_prefill(
+            q,
+            rows,
+            cache.bank,
+            kept[-1],
+            stages.settings[-1].chunk,
+            config.sink,
+            widest,
+            config.rope,
+            self._rope,
+            out,
+            lse,
+        )
+        self._last[layer] = Taken([_last(one) for one in kept], limit)
+        self._coverage[layer] = covered(torch.stack([one.dropped[-1] for one in kept]), lse[-1].amax(0))
+
+    def rows(self, count: int, sequence: int, start: int, device: torch.device) -> Rows:
+        """`count` blocks of a sequence from position `start` on."""
+        config = self._config
+        first = torch.arange(start, start + count * config.block_q, config.block_q, dtype=torch.int32, device=device)
+        limits = (first // config.block_q * config.block_q - config.stream).clamp(min=0)
+        limits = limits.where(first >= config.dense_below, 0)
+        divisor = extend_scale(start + count * config.block_q, config.window, config.stream + config.block_q)
+        return Rows(torch.full_like(first, sequence), first, limits, torch.full_like(first, divisor))
+
+    def _limit(self, position: int) -> int:
+        config = self._config
+        limit = position // config.block_q * config.block_q - config.stream
+        return max(0, limit) if position >= config.dense_below else 0
+
+    def taken(self) -> list[Taken]:
+        """The masks of the last block of each layer, for DecodeAttention.take."""
+        return [self._last[layer] for layer in sorted(self._last)]
+
+    def coverage(self) -> Tensor:
+        """Estimated share of attention mass that each layer's last block kept, `[layers]`; see coverage.py."""
+        return torch.stack([self._coverage[layer] for layer in sorted(self._coverage)])
+
+
+def _last(kept: Kept) -> Kept:
+    return Kept(kept.starts[-1:].clone(), kept.count[-1:].clone(), kept.dropped[-1:].clone())
+
+
+def _int(value: int, device: torch.device) -> Tensor:
+    return torch.full((1,), value, dtype=torch.int32, device=device)
