@@ -4,8 +4,8 @@ A block's keys are one virtual list: the sink, what was kept, the stream. A prog
 key/value head and a run of the list; the last program of a head to arrive joins what all of them found, in the order of
 the list whichever it is. The list's length is the device's affair: the grid is made for `capacity`.
 
-All keys of a group of U = gcd(16, chunk, sink) places lie in one page and, but for dynamic extend's past, at neighbouring
-positions: a group is looked up once, and its angles are those of its first key and of 0..U-1, added in registers.
+All keys of a group of U = gcd(16, chunk, sink) places lie in one page, one behind the other: a group is looked up once,
+and its angles are those of its first key and of a few steps from it, added in registers.
 """
 
 import math
@@ -64,30 +64,33 @@ class Scratch:
 
 
 @triton.jit
-def _angles(near, far, base, inner, f, F: tl.constexpr, WIDE: tl.constexpr):
-    """Cosines and sines of base + inner, `[groups, U, F]`: base `[groups]`, inner `[groups or 1, U]` below 8192."""
-    c0, s0 = angles(near, far, base[:, None, None], f[None, None, :], F, WIDE)
-    c1, s1 = angles(near, far, inner[:, :, None], f[None, None, :], F, False)
-    return c0 * c1 - s0 * s1, s0 * c1 + c0 * s1
+def _angle_parts(
+    place, position, limit, recent, gap, divisor, near, far,
+    STYLE: tl.constexpr, U: tl.constexpr, F: tl.constexpr, HALF: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Cosines and sines of the positions of each group's first key, `[groups, 1, HALF]`, and of the steps from it to
+    its keys, `[groups or 1, U, HALF]`, of groups at `place` of the list and `position` of the context."""
+    base = position
+    steps = tl.arange(0, U)[None, :]
+    if STYLE == "streaming":
+        base = tl.where(recent, place - gap, place)
+    elif STYLE == "infllm":
+        base = tl.where(recent, position - limit, 0)
+        steps = tl.where(recent[:, None], steps, 0)
+    elif STYLE == "dynamic-extend":
+        base = tl.where(recent, limit // divisor + position - limit, position // divisor)
+        steps = tl.where(recent[:, None], steps, ((position % divisor)[:, None] + steps) // divisor)
+    f = _frequencies(F, HALF)[None, None, :]
+    c0, s0 = angles(near, far, base[:, None, None], f, F, WIDE)
+    c1, s1 = angles(near, far, steps[:, :, None], f, F, False)
+    return c0, s0, c1, s1
 
 
 @triton.jit
-def _key_angles(
-    place, position, limit, recent, gap, divisor, near, far, f,
-    STYLE: tl.constexpr, U: tl.constexpr, F: tl.constexpr, WIDE: tl.constexpr,
-):  # fmt: skip
-    """Of the groups whose first keys stand at `place` of the list and `position` of the context."""
-    inside = tl.arange(0, U)[None, :]
-    if STYLE == "streaming":
-        return _angles(near, far, tl.where(recent, place - gap, place), inside, f, F, WIDE)
-    if STYLE == "true":
-        return _angles(near, far, position, inside, f, F, WIDE)
-    late = recent[:, None]
-    if STYLE == "infllm":
-        return _angles(near, far, tl.where(recent, position - limit, 0), tl.where(late, inside, 0), f, F, WIDE)
-    base = tl.where(recent, limit // divisor + position - limit, position // divisor)
-    inner = tl.where(late, inside, ((position % divisor)[:, None] + inside) // divisor)
-    return _angles(near, far, base, inner, f, F, WIDE)
+def _frequencies(F: tl.constexpr, HALF: tl.constexpr):
+    """0..HALF-1, the last ones held at F-1 where F is no power of two."""
+    f = tl.arange(0, HALF)
+    return f if F == HALF else tl.minimum(f, F - 1)
 
 
 @triton.jit
@@ -97,7 +100,7 @@ def _rotated_query(
 ):  # fmt: skip
     """The halves of a key/value head's queries, rotated, scaled, padded with zeros to `[ROWS, HALF]`."""
     h, f = tl.arange(0, ROWS), tl.arange(0, HALF)
-    cos, sin = angles(near, far, at, tl.minimum(f, F - 1), F, WIDE)
+    cos, sin = angles(near, far, at, _frequencies(F, HALF), F, WIDE)
     own = q + ((row * tl.num_programs(1) + head) * GROUP + h)[:, None] * D + f[None, :]
     valid = (h < GROUP)[:, None] & (f < F)[None, :]
     low = tl.load(own, mask=valid, other=0.0).to(tl.float32) * scale
@@ -107,34 +110,43 @@ def _rotated_query(
 
 
 @triton.jit
+def _starts(chosen, place, CHUNK: tl.constexpr, SINK: tl.constexpr, CHUNKS: tl.constexpr):
+    """The start of the chunk at each place: nothing is kept where the sink is cut short, so it counts from SINK."""
+    number = (place - SINK) // CHUNK
+    return tl.load(chosen + number, mask=(place >= SINK) & (number < CHUNKS), other=0)
+
+
+@triton.jit
 def _join(
     row, head, active, length, out, lse, sums, state, splits, v_scale, mass, mass_width,
     GROUP: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr, PIECE: tl.constexpr,
     PACKED: tl.constexpr,
 ):  # fmt: skip
     """What the splits of one key/value head's queries found, together: output, log-sum, masses."""
-    i, s, d = tl.arange(0, PACKED), tl.arange(0, SPLITS), tl.arange(0, WIDTH)
+    i, d = tl.arange(0, PACKED), tl.arange(0, WIDTH)
     h = (row * tl.num_programs(1) + head) * GROUP + i
-    known = (i < GROUP)[:, None] & (s < active)[None, :]
-    at = h[:, None] * splits + s[None, :]
     second = tl.num_programs(2) * tl.num_programs(1) * GROUP * splits
-    best = tl.load(state + at, mask=known, other=float("-inf"), cache_modifier=".cg")
-    summed = tl.load(state + second + at, mask=known, other=0.0, cache_modifier=".cg")
-    top = tl.max(tl.where((i < GROUP)[:, None], best, 0.0), 1)
-    total = tl.maximum(tl.sum(tl.exp2(best - top[:, None]) * summed, 1), 1e-37)
+    top = tl.full([PACKED], float("-inf"), tl.float32)
+    total = tl.zeros([PACKED], tl.float32)
     acc = tl.zeros([PACKED, WIDTH], tl.float32)
-    for begin in range(0, active, PIECE):
-        p = begin + tl.arange(0, PIECE)
-        here = (i < GROUP)[:, None] & (p < active)[None, :]
-        from_ = h[:, None] * splits + p[None, :]
-        found = tl.load(
-            sums + from_[:, :, None] * D + d[None, None, :],
-            mask=here[:, :, None] & (d < D)[None, None, :],
-            other=0.0,
-            cache_modifier=".cg",
-        )
-        share = tl.exp2(tl.load(state + from_, mask=here, other=float("-inf"), cache_modifier=".cg") - top[:, None])
-        acc += tl.sum(found * share[:, :, None], 1)
+    for begin in range(0, 1 if PIECE == SPLITS else active, PIECE):
+        s = begin + tl.arange(0, PIECE)
+        known = (i < GROUP)[:, None] & (s < active)[None, :]
+        at = h[:, None] * splits + s[None, :]
+        found_at = sums + at[:, :, None] * D + d[None, None, :]
+        # Not through the first cache: other multiprocessors wrote these.
+        found = tl.load(found_at, mask=known[:, :, None] & (d < D)[None, None, :], other=0.0, cache_modifier=".cg")
+        best = tl.load(state + at, mask=known, other=float("-inf"), cache_modifier=".cg")
+        summed = tl.load(state + second + at, mask=known, other=0.0, cache_modifier=".cg")
+        higher = tl.maximum(top, tl.max(best, 1))
+        steady = tl.where(higher == float("-inf"), 0.0, higher)
+        share = tl.exp2(best - steady[:, None])
+        old = tl.exp2(top - steady)
+        total = total * old + tl.sum(share * summed, 1)
+        acc = acc * old[:, None] + tl.sum(found * share[:, :, None], 1)
+        top = higher
+    top = tl.where(i < GROUP, top, 0.0)
+    total = tl.where(i < GROUP, total, 1.0)
     acc = acc * (tl.load(v_scale + head) / total)[:, None]
     tl.store(
         out + h[:, None] * D + d[None, :],
@@ -159,33 +171,43 @@ def _attend(
     GROUP: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, SINK: tl.constexpr,
     CHUNKS: tl.constexpr, LISTS: tl.constexpr, SHARED: tl.constexpr, STYLE: tl.constexpr, WIDE: tl.constexpr,
     CLIPPED: tl.constexpr, U: tl.constexpr, KEYS: tl.constexpr, ONE: tl.constexpr, SPLITS: tl.constexpr,
-    PIECE: tl.constexpr, PACKED: tl.constexpr, DOT: tl.constexpr,
+    PIECE: tl.constexpr, PACKED: tl.constexpr, DOT: tl.constexpr, V_DOT: tl.constexpr,
 ):  # fmt: skip
     split, head, row = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     F: tl.constexpr = D // 2
     HALF: tl.constexpr = WIDTH // 2
     ROWS: tl.constexpr = 16
-    GROUPS: tl.constexpr = KEYS // U
-    limit = tl.load(limits + row)
-    own = tl.load(first + row)
-    divisor = tl.load(divisors + row) if STYLE == "dynamic-extend" else 1
-    table_row = (tl.load(sequence + row).to(tl.int64) * tl.num_programs(1) + head) * pages
-    sinks = tl.minimum(limit, SINK)
-    kept = 0
-    gap = 0
+    # Loads go out as early as their addresses are known: what is known of the only tile before the row's numbers
+    # are is its places, their chunks' starts and, numbered in order, their angles.
+    EARLY: tl.constexpr = ONE and STYLE == "streaming" and not CLIPPED
+    places = tl.arange(0, KEYS // U) * U
     chosen = starts
     if starts is not None:
         list_ = row * LISTS + (head if LISTS > 1 else 0)
         chosen = starts + list_ * CHUNKS
+        if ONE:
+            start = _starts(chosen, split * KEYS + places, CHUNK, SINK, CHUNKS)
+    limit = tl.load(limits + row)
+    own = tl.load(first + row)
+    divisor = tl.load(divisors + row) if STYLE == "dynamic-extend" else 1
+    table_row = (tl.load(sequence + row).to(tl.int64) * tl.num_programs(1) + head) * pages
+    scale = logit_scale * tl.load(k_scale + head)
+    sinks = tl.minimum(limit, SINK)
+    kept = 0
+    gap = 0
+    if starts is not None:
         chunks = tl.load(count + list_)
         kept = chunks * CHUNK
         if CLIPPED:
             last = tl.load(chosen + chunks - 1, mask=chunks > 0, other=0)
             gap = tl.where(chunks > 0, tl.maximum(last + CHUNK - limit, 0), 0)
+    if EARLY:
+        place = split * KEYS + places
+        c0, s0, c1, s1 = _angle_parts(place, place, 0, place < 0, 0, 1, near, far, STYLE, U, F, HALF, WIDE)
     length = sinks + kept + own + 1 - limit
     tiles = tl.cdiv(length, KEYS)
-    share = tl.cdiv(tiles, tl.num_programs(0))
-    active = tl.cdiv(tiles, share)
+    share = 1 if ONE else tl.cdiv(tiles, tl.num_programs(0))
+    active = tiles if ONE else tl.cdiv(tiles, share)
     if split >= active:
         return
 
@@ -197,44 +219,48 @@ def _attend(
         at = limit // divisor + own - limit
     else:
         at = own
-    scale = logit_scale * tl.load(k_scale + head)
-    q_low, q_high = _rotated_query(q, row, head, at, scale, near, far, GROUP, D, F, HALF, WIDE, ROWS, DOT)
+    if not ONE:
+        q_low, q_high = _rotated_query(q, row, head, at, scale, near, far, GROUP, D, F, HALF, WIDE, ROWS, DOT)
     best = tl.full([ROWS], float("-inf"), tl.float32)
     summed = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, WIDTH], tl.float32)
     f, d, inside = tl.arange(0, HALF), tl.arange(0, WIDTH), tl.arange(0, U)
     begin = split * share
     for step in range(0, 1 if ONE else tl.minimum(share, tiles - begin)):
-        tile = begin + step
-        place = tile * KEYS + tl.arange(0, GROUPS) * U
+        tile = split if ONE else begin + step
+        place = tile * KEYS + places
         recent = place >= sinks + kept
         position = tl.where(recent, limit + place - sinks - kept, place)
         if starts is not None:
-            # Behind a limit before the sink's end nothing was kept: the sink's end need not wait for the limit.
-            number = (place - SINK) // CHUNK
-            start = tl.load(chosen + number, mask=(place >= SINK) & (number < CHUNKS), other=0)
-            middle = (place >= sinks) & ~recent
+            if not ONE:
+                start = _starts(chosen, place, CHUNK, SINK, CHUNKS)
+            middle = (place >= sinks) & (place < sinks + kept)
             position = tl.where(middle, start + (place - SINK) % CHUNK, position)
         page = table_row + position // 16
         used = place < length
         k_slot = tl.load(k_table + page, mask=used, other=0).to(tl.int64)
         v_slot = k_slot if SHARED else tl.load(v_table + page, mask=used, other=0).to(tl.int64)
+        if not EARLY:
+            c0, s0, c1, s1 = _angle_parts(
+                place, position, limit, recent, gap, divisor, near, far, STYLE, U, F, HALF, WIDE
+            )
         valid = place[:, None] + inside[None, :] < length
         if CLIPPED:
             valid = valid & (recent | (position < limit))[:, None]
         offset = (position % 16)[:, None] + inside[None, :]
         k_row = k + (k_slot[:, None] * (16 * D) + offset * D)[:, :, None] + f[None, None, :]
         v_row = v + (v_slot[:, None] * (16 * D) + offset * D)[:, :, None] + d[None, None, :]
-        f_valid = valid[:, :, None]
+        k_valid = valid[:, :, None]
         v_valid = valid[:, :, None]
         if F < HALF:
-            f_valid = f_valid & (f < F)[None, None, :]
+            k_valid = k_valid & (f < F)[None, None, :]
             v_valid = v_valid & (d < D)[None, None, :]
-        low = tl.load(k_row, mask=f_valid, other=0.0)
-        high = tl.load(k_row + F, mask=f_valid, other=0.0)
+        low = tl.load(k_row, mask=k_valid, other=0.0)
+        high = tl.load(k_row + F, mask=k_valid, other=0.0)
         values = tl.load(v_row, mask=v_valid, other=0.0)
-        known_f = f if F == HALF else tl.minimum(f, F - 1)
-        cos, sin = _key_angles(place, position, limit, recent, gap, divisor, near, far, known_f, STYLE, U, F, WIDE)
+        if ONE:
+            q_low, q_high = _rotated_query(q, row, head, at, scale, near, far, GROUP, D, F, HALF, WIDE, ROWS, DOT)
+        cos, sin = c0 * c1 - s0 * s1, s0 * c1 + c0 * s1
         low, high = turn(low.to(tl.float32), high.to(tl.float32), cos, sin)
         low = tl.reshape(low.to(DOT), [KEYS, HALF])
         high = tl.reshape(high.to(DOT), [KEYS, HALF])
@@ -247,7 +273,7 @@ def _attend(
         weights = tl.exp2(logits - steady[:, None])
         old = tl.exp2(best - steady)
         summed = summed * old + tl.sum(weights, 1)
-        acc = tl.dot(weights.to(DOT), tl.reshape(values.to(DOT), [KEYS, WIDTH]), acc * old[:, None])
+        acc = tl.dot(weights.to(V_DOT), tl.reshape(values.to(V_DOT), [KEYS, WIDTH]), acc * old[:, None])
         best = top
         if mass is not None:
             cells: tl.constexpr = KEYS // 16
@@ -349,6 +375,8 @@ def plan_attend_decode(
             "PIECE": min(splits, max(1, _JOINED * cut.warps // (packed * width))),
             "PACKED": packed,
             "DOT": dot_type(q.dtype),
+            # e4m3 becomes float16 in one instruction for two, bfloat16 through a slow second one.
+            "V_DOT": dot_type(torch.float16 if bank.v.dtype == torch.float8_e4m3fn else q.dtype),
         },
         warps=cut.warps,
         stages=1 if cut.splits * cut.keys >= capacity else 2,

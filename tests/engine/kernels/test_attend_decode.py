@@ -1,4 +1,4 @@
-"""One query a sequence against the plain implementation: styles, number types, head shapes, lengths, how lists are cut."""
+"""One query a sequence against the plain implementation: styles, number types, heads, lengths, how lists are cut."""
 
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ from unabridged.engine.attention.select import Block
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 SMALL = Shape(4, 2, 64)
+CUT = Cut(64, 6, 4)
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Case:
     keep: int = 8
     joined: bool = False
     divisor: int = 1
-    cut: Cut | None = Cut(64, 6, 4)
+    cut: Cut | None = CUT
 
 
 def kept_of(case: Case, limits: list[int], device: str) -> Kept | None:

@@ -1,4 +1,4 @@
-"""Decode attention: the 8B model's sparse step in FP8 and bfloat16, with masses, and dense; other head shapes; styles."""
+"""Decode attention: the 8B model's sparse step in FP8 and bfloat16, with masses, and dense; other heads; styles."""
 
 import torch
 from tests.engine.kernels import meta
