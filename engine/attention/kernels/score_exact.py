@@ -11,6 +11,8 @@ Keys at or past the limit are replaced by the one before it, which changes no ma
 undefined behind a sequence's end is never read.
 """
 
+from dataclasses import dataclass
+
 import torch
 import triton
 import triton.language as tl
@@ -22,8 +24,9 @@ from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows, S
 from unabridged.engine.attention.kernels.numbers import INTERPRETED, dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
 
-# Programs that a launch should have at least: a few for each multiprocessor of any card.
-_PROGRAMS = 1024
+# Programs that a launch should have at least: what fits on a card at once, twelve to each of 128 multiprocessors. Loads
+# of keys wait for those of the table before them; only other programs hide that.
+_PROGRAMS = 1536
 
 
 def score_exact(
@@ -70,11 +73,11 @@ def plan_score_exact(
     width = candidates.starts.shape[2] if listed else chunks
     if chunks % width:
         raise ValueError(f"scores of {chunks} chunks for lists of {width}")
-    block = 64
-    tiles = triton.cdiv(chunks, max(1, block // chunk))
+    turned = style not in ("relative", "infllm")
+    tile = _tile(columns, dim, turned)
+    tiles = triton.cdiv(chunks, max(1, tile.block // chunk))
     programs = rows.count * bank.heads
     splits = max(1, min(tiles, triton.cdiv(_PROGRAMS, programs)))
-    near_only = style in ("relative", "infllm") and stream + 1 < NEAR
     return Launch(
         _score,
         (programs * splits,),
@@ -104,24 +107,42 @@ def plan_score_exact(
             "GROUP": group,
             "G": bank.heads,
             "D": dim,
-            "DP": triton.next_power_of_2(dim),
-            "FP": triton.next_power_of_2(dim // 2),
+            "F": triton.next_power_of_2(dim // 2),
             "L": chunk,
             "PAGE": PAGE,
             "LISTS": candidates.starts.shape[1] if listed else 0,
             "PARTS": chunks // width,
             "STYLE": style,
             "STREAM": stream,
-            "WIDE": rope.far.shape[0] > 1 and not near_only,
+            "WIDE": rope.far.shape[0] > 1 and (turned or stream + 1 >= NEAR),
             "AVERAGE": average,
             "COLUMNS": columns,
-            "N": max(8, min(128, triton.next_power_of_2(columns))),
-            "BLOCK": block,
+            "N": tile.columns,
+            "BLOCK": tile.block,
             "DOT": _dot_type(bank.k.dtype),
         },
-        warps=4,
-        stages=3,
+        warps=tile.warps,
+        stages=tile.stages,
     )
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Keys and query columns of one product, warps, depth of the pipeline."""
+
+    block: int
+    columns: int
+    warps: int
+    stages: int
+
+
+def _tile(columns: int, dim: int, turned: bool) -> _Tile:
+    padded = max(8, triton.next_power_of_2(columns))
+    if turned:
+        # Angles fill the registers; keeping several tiles' in shared memory would exceed a small card's.
+        padded = min(padded, 64 if dim <= 128 else 16)
+        return _Tile(64 if padded > 16 else 32, padded, 8 if padded > 16 else 4, 1)
+    return _Tile(64, min(padded, 128 if dim <= 128 else 32), 4, 4)
 
 
 def _dot_type(keys: torch.dtype) -> tl.dtype:
@@ -153,8 +174,7 @@ def _score(
     GROUP: tl.constexpr,
     G: tl.constexpr,
     D: tl.constexpr,
-    DP: tl.constexpr,
-    FP: tl.constexpr,
+    F: tl.constexpr,
     L: tl.constexpr,
     PAGE: tl.constexpr,
     LISTS: tl.constexpr,
@@ -189,11 +209,11 @@ def _score(
     scale = tl.load(k_scale + head) * D**-0.5
     out = scores + (row.to(tl.int64) * G + head) * chunks
 
+    FIXED: tl.constexpr = STYLE == "relative" or STYLE == "infllm"
     TILE: tl.constexpr = BLOCK // L if L <= BLOCK else 1  # chunks of a tile
     STEPS: tl.constexpr = L // BLOCK if L > BLOCK else 1  # tiles of a chunk
     lane = tl.arange(0, BLOCK)
-    d = tl.arange(0, DP)
-    low = tl.arange(0, FP)
+    f = tl.arange(0, F)
     tiles = tl.cdiv(existing, TILE)
     steps = tl.cdiv(tl.maximum(tiles - split, 0), splits) * STEPS
     FILL: tl.constexpr = 256
@@ -205,36 +225,27 @@ def _score(
     block = q + row.to(tl.int64) * (T * GROUP * G * D) + head * (GROUP * D)
     origin = _origin(tl.load(first + row), limit, divisor, longest, STYLE, STREAM)
     for column in range(0, COLUMNS, N):
-        if STYLE == "relative" or STYLE == "infllm":
-            qs = _queries(
-                block, column, origin, longest, near, far, d, T, GROUP, G, D, STYLE, STREAM, WIDE, AVERAGE, COLUMNS, N
-            )
-            qs = tl.trans(qs.to(DOT))
-        else:
-            ql = _queries(
-                block, column, origin, longest, near, far, low, T, GROUP, G, D, STYLE, STREAM, WIDE, AVERAGE, COLUMNS, N
-            )
-            qh = _queries(
-                block,
-                column,
-                origin,
-                longest,
-                near,
-                far,
-                low + D // 2,
-                T,
-                GROUP,
-                G,
-                D,
-                STYLE,
-                STREAM,
-                WIDE,
-                AVERAGE,
-                COLUMNS,
-                N,
-            )
-            ql = tl.trans(ql.to(DOT))
-            qh = tl.trans(qh.to(DOT))
+        low, high = _queries(
+            block,
+            column,
+            origin,
+            longest,
+            near,
+            far,
+            T,
+            GROUP,
+            G,
+            D,
+            F,
+            STYLE,
+            STREAM,
+            WIDE,
+            AVERAGE,
+            COLUMNS,
+            N,
+        )
+        low = tl.trans(low.to(DOT))
+        high = tl.trans(high.to(DOT))
         best = tl.full([TILE], float("-inf"), tl.float32)
         for i in range(0, steps):
             tile = split + i // STEPS * splits
@@ -247,25 +258,18 @@ def _score(
             position = tl.minimum(tl.maximum(position, 0), limit - 1)
             slot = tl.maximum(tl.load(table + position // PAGE), 0).to(tl.int64)
             keys = k + (slot * PAGE + position % PAGE) * D
-            if STYLE == "relative" or STYLE == "infllm":
-                product = tl.dot(_load(keys, d, D, DP).to(DOT), qs, input_precision="ieee")
-            else:
+            x = _load(keys, f, D)
+            y = _load(keys + D // 2, f, D)
+            if not FIXED:
                 if STYLE == "chunk-indexed":
-                    turned = number
+                    own_position = number
                 elif STYLE == "dynamic-extend":
-                    turned = position // divisor
+                    own_position = position // divisor
                 else:
-                    turned = position
-                f = tl.minimum(low, D // 2 - 1)
-                cos, sin = angles(near, far, turned[:, None], f[None, :], D // 2, WIDE)
-                kl, kh = turn(
-                    _load(keys, low, D // 2, FP).to(tl.float32),
-                    _load(keys + D // 2, low, D // 2, FP).to(tl.float32),
-                    cos,
-                    sin,
-                )
-                product = tl.dot(kl.to(DOT), ql, input_precision="ieee")
-                product = tl.dot(kh.to(DOT), qh, product, input_precision="ieee")
+                    own_position = position
+                x, y = _turned(x, y, own_position, near, far, D, F, WIDE)
+            product = tl.dot(x.to(DOT), low, input_precision="ieee")
+            product = tl.dot(y.to(DOT), high, product, input_precision="ieee")
             top = tl.max(tl.reshape(product, [TILE, BLOCK // TILE * N]), 1)
             if STEPS > 1:
                 top = tl.where(i % STEPS == 0, top, tl.maximum(best, top))
@@ -312,11 +316,11 @@ def _queries(
     longest,
     near,
     far,
-    d,
     T: tl.constexpr,
     GROUP: tl.constexpr,
     G: tl.constexpr,
     D: tl.constexpr,
+    F: tl.constexpr,
     STYLE: tl.constexpr,
     STREAM: tl.constexpr,
     WIDE: tl.constexpr,
@@ -324,34 +328,43 @@ def _queries(
     COLUMNS: tl.constexpr,
     N: tl.constexpr,
 ):
-    """Components `d` of means of rotated queries: columns `column`.. of a block, (mean, head), the last repeated."""
-    F: tl.constexpr = D // 2
+    """Both halves of means of rotated queries: columns `column`.. of a block, (mean, head), the last one repeated."""
+    f = tl.arange(0, F)
     own = tl.minimum(column + tl.arange(0, N), COLUMNS - 1)
-    exists = d < D
-    e = tl.where(exists, d, 0)
-    partner = tl.where(e < F, e + F, e - F)
-    sign = tl.where(e < F, -1.0, 1.0)
-    total = tl.zeros([N, d.shape[0]], tl.float32)
-    for i in range(0, AVERAGE):
+    low = tl.zeros([N, F], tl.float32)
+    high = tl.zeros([N, F], tl.float32)
+    for i in tl.range(0, AVERAGE, num_stages=1):
         t = own // GROUP * AVERAGE + i
-        if STYLE == "relative" or STYLE == "infllm":
-            position = t * 0 + origin
-        elif STYLE == "chunk-indexed":
-            position = tl.minimum(origin + t, longest + STREAM)
-        else:
+        at = block + t * (GROUP * G * D) + own % GROUP * D
+        x = _load(at, f, D).to(tl.float32)
+        y = _load(at + D // 2, f, D).to(tl.float32)
+        if STYLE != "relative" and STYLE != "infllm":
             position = origin + t
-        cos, sin = angles(near, far, position[:, None], (e % F)[None, :], F, WIDE)
-        at = block + (t * (GROUP * G * D) + own % GROUP * D)[:, None]
-        x = tl.load(at + e[None, :], mask=exists[None, :], other=0.0).to(tl.float32)
-        y = tl.load(at + partner[None, :], mask=exists[None, :], other=0.0).to(tl.float32)
-        total += x * cos + y * sin * sign[None, :]
-    return total * (1.0 / AVERAGE)
+            if STYLE == "chunk-indexed":
+                position = tl.minimum(position, longest + STREAM)
+            x, y = _turned(x, y, position, near, far, D, F, WIDE)
+        low += x
+        high += y
+    if STYLE == "relative" or STYLE == "infllm":
+        # All queries stand at one position: their mean is turned.
+        cos, sin = angles(near, far, origin, tl.minimum(f, D // 2 - 1), D // 2, WIDE)
+        low, high = turn(low, high, cos[None, :], sin[None, :])
+    return low * (1.0 / AVERAGE), high * (1.0 / AVERAGE)
 
 
 @triton.jit
-def _load(rows, d, D: tl.constexpr, DP: tl.constexpr):
-    if D == DP:
-        x = tl.load(rows[:, None] + d[None, :])
+def _turned(low, high, positions, near, far, D: tl.constexpr, F: tl.constexpr, WIDE: tl.constexpr):
+    """Halves of vectors `[n, F]`, rotated."""
+    f = tl.minimum(tl.arange(0, F), D // 2 - 1)
+    cos, sin = angles(near, far, positions[:, None], f[None, :], D // 2, WIDE)
+    return turn(low.to(tl.float32), high.to(tl.float32), cos, sin)
+
+
+@triton.jit
+def _load(vectors, f, D: tl.constexpr):
+    """A half of vectors, 0 from component D/2 on."""
+    if f.shape[0] == D // 2:
+        x = tl.load(vectors[:, None] + f[None, :])
     else:
-        x = tl.load(rows[:, None] + d[None, :], mask=d[None, :] < D, other=0.0)
+        x = tl.load(vectors[:, None] + f[None, :], mask=f[None, :] < D // 2, other=0.0)
     return x
