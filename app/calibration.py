@@ -1,0 +1,78 @@
+"""`unabridged models calibrate`: from text and an installed model to the calibration of its index, stored with it.
+
+Loads the model in this process, on the CPU, and reads pieces of text dense, each alone behind the prefix that documents
+stand behind. Which text matters little, that it is text does: without any of your own it is Python's manual.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unabridged.app.prompt import Prompt
+from unabridged.models.errors import ModelError, ModelUnsupported
+
+if TYPE_CHECKING:
+    from unabridged.models.registry import InstalledModel
+    from unabridged.models.tokenizer import Tokenizer
+
+# Pieces of text and tokens of each.
+PIECES = 8
+TOKENS = 1024
+# Characters that surely hold a piece.
+_CHARACTERS = 8 * TOKENS
+
+
+def calibrate(model: "InstalledModel", texts: Sequence[Path], tell: Callable[[str], None]) -> Path:
+    """Measure, store, and give the path. Raises ModelError when the texts are too short or hold no text."""
+    from unabridged.engine.attention.calibrate import basis, observe
+    from unabridged.engine.attention.config import for_window
+    from unabridged.engine.attention.index_basis import Calibration, store, width_of
+    from unabridged.models.load import load_model
+    from unabridged.models.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(model.path)
+    prefix = _prefix(tokenizer)
+    documents = pieces(tokenizer, texts, min(TOKENS, model.window - len(prefix)))
+    loaded = load_model(model.path)
+    stream = for_window(model.window).stream
+    tell(f"reading {len(documents)} pieces of {len(documents[0]):,} tokens")
+    layers = [
+        basis(moments, width_of(loaded.config.head_dim)) for moments in observe(loaded, documents, prefix, stream)
+    ]
+    seen = sum(map(len, documents))
+    store(model.calibration, Calibration(tuple(layers), model.fingerprint, stream, seen))
+    return model.calibration
+
+
+def pieces(tokenizer: "Tokenizer", texts: Sequence[Path], tokens: int) -> list[list[int]]:
+    """PIECES runs of `tokens` ids from evenly spread places of the texts."""
+    text = "\n\n".join(map(_read, texts)) if texts else _manual()
+    step = (len(text) - _CHARACTERS) // PIECES
+    if step < tokens:
+        raise ModelError(f"{len(text):,} characters of text are too few to calibrate with", "give 100,000 or more")
+    found = [tokenizer.encode(text[step * number :][:_CHARACTERS])[:tokens] for number in range(PIECES)]
+    return [list(ids) for ids in found]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: {error}", "give files of plain text") from error
+
+
+def _manual() -> str:
+    """Some 700,000 characters of English and code that come with Python."""
+    try:
+        return (files("pydoc_data") / "topics.py").read_text("utf-8")
+    except (ModuleNotFoundError, FileNotFoundError) as error:
+        raise ModelError("this Python comes without its manual", "give files of plain text") from error
+
+
+def _prefix(tokenizer: "Tokenizer") -> list[int]:
+    try:
+        return Prompt(tokenizer).prefix
+    except ModelUnsupported:
+        # Not a chat model. Attention still needs a first token to rest on.
+        return [0]

@@ -1,0 +1,48 @@
+"""`models calibrate`: which text is read, and that the result is stored with the model it was made for."""
+
+from pathlib import Path
+
+import pytest
+from tests.engine.tiny import save_tiny
+
+from unabridged.app.calibration import PIECES, calibrate, pieces
+from unabridged.engine.attention.index_basis import load
+from unabridged.models.errors import ModelError
+from unabridged.models.registry import Problem, Registry
+from unabridged.models.tokenizer import Tokenizer
+
+PROSE = " ".join(f"The {number}th ferry left the old harbour before the market closed." for number in range(2000))
+
+
+def test_the_result_is_stored_with_the_model(tmp_path: Path) -> None:
+    model = Registry(save_tiny(tmp_path / "mine").parent).get("mine")
+    text = tmp_path / "prose.txt"
+    text.write_text(PROSE)
+    told: list[str] = []
+    path = calibrate(model, [text], told.append)
+    assert path == model.calibration
+    found = load(path, model.fingerprint)
+    assert len(found.layers) == 2
+    assert found.tokens == PIECES * int(told[0].split()[-2])
+    assert Problem(path.name, "is not part of the model") not in Registry(tmp_path).verify("mine")
+
+
+def test_pieces_come_from_all_over_the_text(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.load(save_tiny(tmp_path / "mine"))
+    text = tmp_path / "prose.txt"
+    text.write_text(PROSE)
+    found = pieces(tokenizer, [text], 100)
+    assert [len(ids) for ids in found] == [100] * PIECES
+    assert len({tuple(ids) for ids in found}) == PIECES
+    assert pieces(tokenizer, [], 100) != found
+
+
+def test_too_little_text_and_no_text_are_refused(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.load(save_tiny(tmp_path / "mine"))
+    text = tmp_path / "short.txt"
+    text.write_text("A line.")
+    with pytest.raises(ModelError, match="too few"):
+        pieces(tokenizer, [text], 100)
+    text.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ModelError, match=r"short\.txt"):
+        pieces(tokenizer, [text], 100)
