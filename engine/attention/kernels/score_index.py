@@ -149,10 +149,15 @@ def _plan_scores(rows: Rows, index: Index, span: Span, chunk: int, scores: Tenso
         "KEYS": keys,
         "FOLD": fold if few else 0,
         "NEAR": min(chunk, 4 * fold),
+        "WHOLE": _has_wgmma(),
         "STAGES": stages,
         "PLAIN": INTERPRETED,
     }
     return Launch(_scores, (splits, kv_heads, count), arguments, constants, warps=warps, stages=stages)
+
+
+def _has_wgmma() -> bool:
+    return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 
 
 @triton.jit
@@ -269,12 +274,22 @@ def _few(
 
 @triton.jit
 def _many(
-    code, scale, hidden, a, L: tl.constexpr, KEYS: tl.constexpr, W: tl.constexpr, PLAIN: tl.constexpr,
+    code, scale, hidden, a, L: tl.constexpr, KEYS: tl.constexpr, W: tl.constexpr, WHOLE: tl.constexpr,
+    PLAIN: tl.constexpr,
 ):  # fmt: skip
-    """Best of each chunk, `[KEYS / L]`, for many columns: a row of the product is a key, all planes in one."""
+    """Best of each chunk, `[KEYS / L]`, for many columns: a row of the product is a key, all planes in one.
+
+    WHOLE: plane behind plane, as Hopper's wgmma holds its left operand. Else two planes' words by turns, as Triton lays
+    out what went through a join for mma.sync. With the wrong order bytes move one by one: right, and several times
+    slower.
+    """
     y4, y2, y1, y0 = _planes(code, PLAIN)
     pairs = tl.join(tl.join(y4, y1), tl.join(y2, y0))
-    x = tl.reshape(tl.permute(pairs, (0, 2, 3, 1)), (KEYS, 4 * W))
+    if WHOLE:
+        x = tl.permute(pairs, (0, 2, 3, 1))
+    else:
+        x = tl.permute(tl.reshape(pairs, (KEYS, W // 4, 4, 2, 2)), (0, 3, 1, 4, 2))
+    x = tl.reshape(x, (KEYS, 4 * W))
     value = tl.max(tl.dot(x, a, out_dtype=tl.int32), 1).to(tl.float32) * scale.to(tl.float32)
     if hidden is not None:
         value += hidden
@@ -285,7 +300,7 @@ def _many(
 def _scores(
     codes, key_scales, coefficients, steps, sequence, limits, start, chunks, room, scores,
     G: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, FOLD: tl.constexpr,
-    NEAR: tl.constexpr, STAGES: tl.constexpr, PLAIN: tl.constexpr,
+    NEAR: tl.constexpr, WHOLE: tl.constexpr, STAGES: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
     SOME: tl.constexpr = KEYS // L
     row = tl.program_id(2)
@@ -312,7 +327,10 @@ def _scores(
         a0 = tl.load(column + 3 * W, own, other=0)
         byte = tl.arange(0, KEYS // FOLD)[:, None] * (FOLD * W) + k
     else:
-        a4 = tl.load(coefficients + tl.arange(0, M)[None, :] * (4 * W) + tl.arange(0, 4 * W)[:, None])
+        n = tl.arange(0, 4 * W)
+        if not WHOLE:
+            n = (n // (2 * W) * 2 + n // 4 % 2) * W + n % (2 * W) // 8 * 4 + n % 4
+        a4 = tl.load(coefficients + tl.arange(0, M)[None, :] * (4 * W) + n[:, None])
         byte = keys[:, None] * W + tl.arange(0, W)
     whole = tl.minimum(size // KEYS, chunks // SOME)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
@@ -322,7 +340,7 @@ def _scores(
         if FOLD > 0:
             best = _few(code, scale, None, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         else:
-            best = _many(code, scale, None, a4, L, KEYS, W, PLAIN)
+            best = _many(code, scale, None, a4, L, KEYS, W, WHOLE, PLAIN)
         tl.store(scores + tile * SOME + some, best * step)
     # The tile that the limit cuts, and those past it.
     tiles = tl.cdiv(chunks, SOME)
@@ -336,7 +354,7 @@ def _scores(
         if FOLD > 0:
             best = _few(code, scale, hidden, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         else:
-            best = _many(code, scale, hidden, a4, L, KEYS, W, PLAIN)
+            best = _many(code, scale, hidden, a4, L, KEYS, W, WHOLE, PLAIN)
         tl.store(scores + tile * SOME + some, best * step, tile * SOME + some < chunks)
         tile += tl.num_programs(0)
     for past in range(tile, tiles, tl.num_programs(0)):
