@@ -5,12 +5,12 @@
     a query head's score of a chunk is score(first, left branch), score = max over the row's queries of q . k;
     a chunk's score is the maximum over the query heads that share its keys
 
-One kernel serves every stage. Its candidates are a span or the chunks that the stage before kept, of `unit` tokens each:
+One kernel serves every stage. Its candidates are a span or the chunks that the stage before kept, `unit` tokens each:
 chunk c is part c % (unit / chunk) of list entry c // (unit / chunk).
 
-A middle key is scored for both branches when it is loaded, so a tournament reads log2(chunk) + 1 keys, not twice as many.
-The relative style turns right-branch keys by one position: it is the query that stands one closer here, the same angle.
-One query (decoding) multiplies and adds; several use matrix products, chunks by queries.
+A middle key is scored for both branches when it is loaded: a tournament reads log2(chunk) + 1 keys, not twice as many.
+One query (decoding) multiplies and adds, and is turned by its distance to a key instead of both by their positions.
+Several queries use matrix products, chunks by queries, over turned keys.
 """
 
 import triton
@@ -21,7 +21,7 @@ from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.numbers import dot_type
-from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
+from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles
 
 
 @triton.jit
@@ -103,10 +103,7 @@ def _score_one(
         left = tl.sum(keys * _turned(near, far, q, across, (at - token)[:, :, None], d, D // 2, WIDE), 2)
     else:
         left = tl.sum(keys * q_left, 2)
-    if STYLE == "relative":
-        right = tl.sum(keys * q_right, 2)
-    else:
-        right = left
+    right = tl.sum(keys * q_right, 2) if STYLE == "relative" else left
     return left, right
 
 
@@ -173,38 +170,46 @@ def _one_query(
 
 @triton.jit
 def _score_many(
-    k, pages, token, number, f, left_low, left_high, right_low, right_high, divisor, near, far,
+    k, pages, token, number, d, turned, divisor, near, far,
     D: tl.constexpr, STYLE: tl.constexpr, WIDE: tl.constexpr, DOT: tl.constexpr,
 ):  # fmt: skip
-    """The best of several queries' scores of the keys at `token`: as left and as right branch."""
-    at = _key_rows(k, pages, token, D)[:, None] + f[None, :]
-    low = tl.load(at, f[None, :] < D // 2, other=0.0)
-    high = tl.load(at + D // 2, f[None, :] < D // 2, other=0.0)
-    if STYLE == "chunk-indexed" or STYLE == "dynamic-extend" or STYLE == "true":
-        if STYLE == "chunk-indexed":
-            position = number
-        elif STYLE == "dynamic-extend":
-            position = token // divisor
-        else:
-            position = token
-        cos, sin = angles(near, far, position[:, None], tl.minimum(f, D // 2 - 1)[None, :], D // 2, WIDE)
-        low, high = turn(low.to(tl.float32), high.to(tl.float32), cos, sin)
-    low, high = low.to(DOT), high.to(DOT)
-    left = tl.dot(high, left_high, tl.dot(low, left_low, input_precision="ieee"), input_precision="ieee")
-    best_left = tl.max(left, 1)
-    if STYLE == "relative":
-        right = tl.dot(high, right_high, tl.dot(low, right_low, input_precision="ieee"), input_precision="ieee")
-        best_right = tl.max(right, 1)
+    """The best of several queries' scores (`turned` `[D, T]`) of the keys at `token`: as left and as right branch."""
+    at = _key_rows(k, pages, token, D)[:, None]
+    keys = tl.load(at + d, d < D, other=0.0)
+    if STYLE == "infllm":
+        left = tl.max(tl.dot(keys.to(DOT), turned, input_precision="ieee"), 1)
+        right = left
     else:
-        best_right = best_left
-    return best_left, best_right
+        across = tl.load(at + (d + D // 2) % D, d < D, other=0.0)
+        sign = tl.where(d < D // 2, -1.0, 1.0)
+        if STYLE == "relative":
+            left = tl.max(tl.dot(keys.to(DOT), turned, input_precision="ieee"), 1)
+            # By one position. Volatile, lest the compiler keep the angles in registers.
+            cos = tl.load(near + D + d % (D // 2), volatile=True)
+            sin = tl.load(near + D + D // 2 + d % (D // 2), volatile=True)
+            keys = keys.to(tl.float32) * cos + across.to(tl.float32) * (sin * sign)
+            right = tl.max(tl.dot(keys.to(DOT), turned, input_precision="ieee"), 1)
+        else:
+            if STYLE == "chunk-indexed":
+                # A chunk's number is below its tokens'. Said so that the compiler does not keep angles in registers.
+                position = tl.minimum(number, token)
+            elif STYLE == "dynamic-extend":
+                position = token // divisor
+            else:
+                position = token
+            keys = _turned(
+                near, far, keys.to(tl.float32), across.to(tl.float32) * sign, position[:, None], d, D // 2, WIDE
+            )
+            left = tl.max(tl.dot(keys.to(DOT), turned, input_precision="ieee"), 1)
+            right = left
+    return left, right
 
 
 @triton.jit
 def _many_queries(
     q, k, table, k_scale, sequence, first, limits, divisors, starts, count, near, far, scores,
     span, stream, blocks, heads, pages, lists, K, C,
-    T: tl.constexpr, BT: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, BF: tl.constexpr, CHUNK: tl.constexpr,
+    T: tl.constexpr, BT: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, BD: tl.constexpr, CHUNK: tl.constexpr,
     UNIT: tl.constexpr, ROUNDS: tl.constexpr, STYLE: tl.constexpr, LISTED: tl.constexpr, WIDE: tl.constexpr,
     TILE: tl.constexpr, DOT: tl.constexpr,
 ):  # fmt: skip
@@ -224,35 +229,29 @@ def _many_queries(
             total = _total(starts + row * lists * K, count + row * lists, span, limit, lists, K, CHUNK, UNIT, LISTED)
         # Queries beyond T repeat the last: the maximum stays what it is.
         t = tl.minimum(tl.arange(0, BT), T - 1)
-        at = _query_position(tl.load(first + row) + t, limit, total, stream, divisor, STYLE)[:, None]
-        f = tl.arange(0, BF)
-        real = tl.minimum(f, D // 2 - 1)[None, :]
-        cos, sin = angles(near, far, at, real, D // 2, WIDE)
-        if STYLE == "relative":
-            cos_right, sin_right = angles(near, far, at - 1, real, D // 2, WIDE)
+        position = tl.load(first + row)
+        d = tl.arange(0, BD)[None, :]
         pages_of = table + (tl.load(sequence + row).to(tl.int64) * heads + head) * pages
         for member in range(GROUP):
-            query = q + (((row.to(tl.int64) * T + t) * heads + head) * GROUP + member)[:, None] * D + f[None, :]
-            q_low = tl.load(query, f[None, :] < D // 2, other=0.0).to(tl.float32)
-            q_high = tl.load(query + D // 2, f[None, :] < D // 2, other=0.0).to(tl.float32)
-            left_low, left_high = turn(q_low, q_high, cos, sin)
-            left_low, left_high = tl.trans(left_low.to(DOT)), tl.trans(left_high.to(DOT))
-            right_low, right_high = left_low, left_high
-            if STYLE == "relative":
-                right_low, right_high = turn(q_low, q_high, cos_right, sin_right)
-                right_low, right_high = tl.trans(right_low.to(DOT)), tl.trans(right_high.to(DOT))
+            query = q + (((row.to(tl.int64) * T + t) * heads + head) * GROUP + member)[:, None] * D
+            straight = tl.load(query + d, d < D, other=0.0).to(tl.float32)
+            across = tl.load(query + (d + D // 2) % D, d < D, other=0.0).to(tl.float32)
+            across *= tl.where(d < D // 2, -1.0, 1.0)
+            if STYLE == "relative" or STYLE == "infllm":
+                at = _query_position(position, limit, total, stream, divisor, STYLE)
+            else:
+                # No block begins below 0. Said so that the compiler does not keep angles in registers.
+                own_position = tl.maximum(position, member - GROUP) + t
+                at = _query_position(own_position, limit, total, stream, divisor, STYLE)[:, None]
+            turned = tl.trans(_turned(near, far, straight, across, at, d, D // 2, WIDE).to(DOT))
             low = tl.zeros([TILE], tl.int32)
             high = size - 1
-            winner, _ = _score_many(
-                k, pages_of, begin, number, f, left_low, left_high, right_low, right_high, divisor, near, far,
-                D, STYLE, WIDE, DOT,
-            )  # fmt: skip
+            winner, _ = _score_many(k, pages_of, begin, number, d, turned, divisor, near, far, D, STYLE, WIDE, DOT)
             for _ in range(ROUNDS):
                 middle = (low + high + 1) // 2
                 left, right = _score_many(
-                    k, pages_of, begin + middle, number, f, left_low, left_high, right_low, right_high, divisor,
-                    near, far, D, STYLE, WIDE, DOT,
-                )  # fmt: skip
+                    k, pages_of, begin + middle, number, d, turned, divisor, near, far, D, STYLE, WIDE, DOT
+                )
                 low, high, winner = _next(low, high, middle, winner, left, right)
             best = tl.maximum(best, winner)
         best = tl.where(size > 0, best * (tl.load(k_scale + head) * (D**-0.5)), -float("inf"))
@@ -310,16 +309,16 @@ def plan_score_rep(
     }  # fmt: skip
     if queries == 1:
         padded = triton.next_power_of_2(group)
-        width, depth = max(16, padded), 4
+        width, depth, warps = max(16, padded), 4, 4
         tile = width // padded * depth
         constants |= {"PADDED": padded, "BD": triton.next_power_of_2(dim), "WIDTH": width, "DEPTH": depth}
     else:
-        tile = 64
+        tile, warps = 32 if dim > 128 or style in ("dynamic-extend", "true") else 64, 8
         constants |= {"T": queries, "BT": max(16, triton.next_power_of_2(queries)), "TILE": tile}
-        constants |= {"BF": triton.next_power_of_2(dim // 2), "DOT": dot_type(q.dtype)}
+        constants |= {"BD": triton.next_power_of_2(dim), "DOT": dot_type(q.dtype)}
     # Rows are neighbours in the grid: blocks of one sequence read the same keys at about the same time.
     grid = (rows.count * triton.cdiv(scores.shape[2], tile), bank.heads)
-    return Launch(_one_query if queries == 1 else _many_queries, grid, arguments, constants, warps=4, stages=1)
+    return Launch(_one_query if queries == 1 else _many_queries, grid, arguments, constants, warps, stages=1)
 
 
 def _wide(style: SelectionRope, stream: int, chunks: int, rope: RopeTables) -> bool:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from tests.engine.kernels import made
 from torch import Tensor
 
-from tests.engine.kernels import made
 from unabridged.engine.attention import select
 from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
@@ -17,6 +17,7 @@ from unabridged.engine.attention.positions import Rules
 from unabridged.engine.attention.rope import Rotary
 
 SINK, STREAM = 16, 48
+SMALL = made.Shape(4, 2, 64)
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Case:
 
     chunk: int = 16
     style: SelectionRope = "relative"
-    shape: made.Shape = made.Shape(4, 2, 64)
+    shape: made.Shape = SMALL
     dtype: torch.dtype = torch.float32
     q_dtype: torch.dtype = torch.float32
     tokens: int = 1
@@ -71,10 +72,8 @@ def expected(case: Case, q: Tensor, bank: Bank, width: int) -> Tensor:
             torch.arange(first, first + case.tokens)[None],
             torch.tensor([limit]),
         )
-        if case.kept is None:
-            index = select.Span(case.start, block.limits).index()
-        else:
-            index = index_of(case, limit)
+        span = select.Span(case.start, block.limits)
+        index = span.index() if case.kept is None else index_of(case, limit)
         index = torch.nn.functional.pad(index, (0, -index.shape[-1] % case.chunk), value=-1)
         scores = selector._tournament(block, index, BankKeys(bank, sequence), case.chunk)[0]
         out[r, :, : scores.shape[-1]] = scores

@@ -1,9 +1,9 @@
 """Launches of score_rep: the paper's three stages, decoding and prefilling."""
 
 import torch
-
 from tests.engine.kernels import meta
 from tests.engine.kernels.made import FP8, Shape
+
 from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Span
