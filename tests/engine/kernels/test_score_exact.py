@@ -41,7 +41,7 @@ class Averaged(Selector):
 
     def queries(self, block: Block, chunks: Tensor) -> Tensor:
         """See Selector."""
-        return super().queries(block, chunks).unflatten(2, (-1, self.average)).mean(3)
+        return torch.unflatten(super().queries(block, chunks), 2, (-1, self.average)).mean(3)
 
 
 @dataclass(frozen=True)
