@@ -151,9 +151,9 @@ class Library:
         index = cache.index
         assert index is not None
         capacity = table.shape[2] * PAGE
-        codes, scales = (self._moved(x, order, capacity) for x in (index.codes, index.scales.view(torch.uint8)))
+        codes, scales = (self._moved(x, order, capacity) for x in (index.codes, index.scales))
         bank = replace(cache.bank, k_table=table, v_table=table)
-        return LayerCache(bank, Index(codes, scales.view(torch.float8_e4m3fn), index.basis))
+        return LayerCache(bank, Index(codes, scales, index.basis))
 
     def _moved(self, x: Tensor, order: Tensor, capacity: int) -> Tensor:
         """x `[1, G, T, ...]` by pages `[B, P]`: `[B, G, capacity, ...]`."""
@@ -177,6 +177,6 @@ def blank(
         k, v = (torch.zeros(slots, PAGE, config.head_dim, dtype=dtype, device="cuda") for _ in range(2))
         width = basis.key.shape[2] // 4
         codes = torch.zeros(1, heads, tokens, width, dtype=torch.uint8, device="cuda")
-        scales = torch.zeros(1, heads, tokens, dtype=torch.uint8, device="cuda").view(torch.float8_e4m3fn)
+        scales = torch.zeros(1, heads, tokens, dtype=torch.uint8, device="cuda")
         caches.append(LayerCache(Bank(k, v, table, table, scale, scale), Index(codes, scales, basis.to("cuda"))))
     return caches
