@@ -1,10 +1,11 @@
 """The index: a few bits of every key, from which a first stage guesses its score. Format, encoding, plain reference.
 
-A key k of head g becomes `y = (k - mean) @ key`, N = 4W numbers in units of their quantiser's step, the most important
-first, and is stored in W bytes. Byte i: bits 7..4 hold y[i] as c = clamp(floor(y), -8, 7), bits 3..2 y[W + i] as c in
--2..1, bit 1 y[2W + i] and bit 0 y[3W + i] as c in -1..0, all in two's complement. A code's level is c + 0.5. One scale
-a key, `s = sum w y^2 / sum w y level`, undoes on average what quantising took from its length. A query q guesses
-`s * sum_n (q @ query)_n level_n` for q.(k - mean).
+A key k of head g becomes `y = (k - mean) @ key`, N = 4W numbers, the most important first, measured against the key's
+own length n = sqrt(sum w y^2), 1 for an average key. It is stored in W bytes. Byte i: bits 7..4 hold y[i] / n as
+c = clamp(floor, -8, 7), bits 3..2 y[W + i] / n as c in -2..1, bit 1 y[2W + i] / n and bit 0 y[3W + i] / n as c in
+-1..0, all in two's complement. A code's level is c + 0.5. One scale a key, `s = n^2 / sum w y level`, carries its
+length and undoes on average what quantising took; its byte is a float's 3 lowest exponent and 5 highest mantissa bits,
+for 1/4 to 63. A query q guesses `s * sum_n (q @ query)_n level_n` for q.(k - mean).
 
 Scoring reads four int8 planes off a byte without touching its neighbours in a word: PLANES says which bits and how many
 units of a plane's value make one level; the bit below them stands for the half, `value = unit * level` exactly.
@@ -17,6 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 
@@ -29,19 +31,8 @@ _KEYS = 32
 
 
 @dataclass(frozen=True)
-class Basis:
-    """One layer's calibration, float32: mean `[G, D]`, key and query `[G, D, N]`, weights `[G, N]` (how much each of
-    the N numbers counts in a score on average, step included; all positive)."""
-
-    mean: Tensor
-    key: Tensor
-    query: Tensor
-    weights: Tensor
-
-
-@dataclass(frozen=True)
 class Index:
-    """codes `[B, G, T, W]` uint8 and scales `[B, G, T]` float8_e4m3fn of the keys of one layer, by position; undefined
+    """codes `[B, G, T, W]` and scales `[B, G, T]`, both uint8, of the keys of one layer, by position; undefined
     where nothing was encoded."""
 
     codes: Tensor
@@ -52,11 +43,6 @@ class Index:
     def width(self) -> int:
         """W, code bytes a key."""
         return self.codes.shape[3]
-
-
-def width_of(head_dim: int) -> int:
-    """W for heads of `head_dim` dimensions: a bit a dimension, as a power of two."""
-    return int(triton.next_power_of_2(-(-head_dim // 8)))
 
 
 def encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> None:
@@ -125,16 +111,19 @@ def _encode(
         y4, y2, y1, y0 = _planes(y, KEYS, W)
         weight = tl.load(weights + head * (4 * W) + n)[None, :]
         w4, w2, w1, w0 = _planes(weight, 1, W)
-        c4, own4, kept4 = _quantise(y4, w4, -8, 7)
-        c2, own2, kept2 = _quantise(y2, w2, -2, 1)
-        c1, own1, kept1 = _quantise(y1, w1, -1, 0)
-        c0, own0, kept0 = _quantise(y0, w0, -1, 0)
+        square = tl.sum(weight * y * y, 1)
+        length = tl.where(square > 0, tl.sqrt(square), 1.0)[:, None]
+        c4, kept4 = _quantise(y4, length, w4, -8, 7)
+        c2, kept2 = _quantise(y2, length, w2, -2, 1)
+        c1, kept1 = _quantise(y1, length, w1, -1, 0)
+        c0, kept0 = _quantise(y0, length, w0, -1, 0)
         byte = ((c4 & 15) << 4) | ((c2 & 3) << 2) | ((c1 & 1) << 1) | (c0 & 1)
         kept = kept4 + kept2 + kept1 + kept0
-        ratio = tl.where(kept > 0, (own4 + own2 + own1 + own0) / tl.where(kept > 0, kept, 1.0), 1.0)
+        ratio = tl.where(square > 0, square / tl.where(square > 0, kept, 1.0), 1.0)
+        small = (ratio.to(tl.int32, bitcast=True) - (125 << 23) + (1 << 17)) >> 18
         at = list_ * room + positions
         tl.store(codes + at[:, None] * W + tl.arange(0, W), byte.to(tl.uint8), there[:, None])
-        tl.store(scales + at, tl.minimum(ratio, 448.0).to(scales.dtype.element_ty), there)
+        tl.store(scales + at, tl.minimum(tl.maximum(small, 0), 255).to(tl.uint8), there)
 
 
 @triton.jit
@@ -148,23 +137,37 @@ def _planes(y, KEYS: tl.constexpr, W: tl.constexpr):
 
 
 @triton.jit
-def _quantise(y, weight, LOW: tl.constexpr, HIGH: tl.constexpr):
-    """Codes, and a key's sums of w y^2 and of w y level."""
-    code = tl.minimum(tl.maximum(tl.floor(y), LOW), HIGH)
-    return code.to(tl.int32), tl.sum(weight * y * y, 1), tl.sum(weight * y * (code + 0.5), 1)
+def _quantise(y, length, weight, LOW: tl.constexpr, HIGH: tl.constexpr):
+    """Codes, and a key's sum of w y level."""
+    code = tl.minimum(tl.maximum(tl.floor(y / length), LOW), HIGH)
+    return code.to(tl.int32), tl.sum(weight * y * (code + 0.5), 1)
+
+
+@triton.jit
+def unpack_scale(scale):
+    """Scale bytes as float32."""
+    return ((scale.to(tl.int32) << 18) + (125 << 23)).to(tl.float32, bitcast=True)
 
 
 def encoded(k: Tensor, basis: Basis) -> tuple[Tensor, Tensor]:
-    """The plain reference: keys `[G, n, D]` to codes `[G, n, W]` uint8 and scales `[G, n]` float8_e4m3fn."""
+    """The plain reference: keys `[G, n, D]` to codes `[G, n, W]` and scales `[G, n]`, both uint8."""
     y = ((k.float() - basis.mean[:, None]) @ basis.key).unflatten(-1, (4, -1))
-    bounds = torch.tensor(CODES, dtype=y.dtype, device=y.device)[:, :, None]
-    code = y.floor().clamp(bounds[:, 0], bounds[:, 1])
     weighted = basis.weights.unflatten(-1, (4, -1))[:, None] * y
-    own, kept = (weighted * y).sum((-2, -1)), (weighted * (code + 0.5)).sum((-2, -1))
-    scale = torch.where(kept > 0, own / kept.where(kept > 0, 1.0), 1.0).clamp(max=448)
+    square = (weighted * y).sum((-2, -1))
+    length = square.sqrt().where(square > 0, 1.0)
+    bounds = torch.tensor(CODES, dtype=y.dtype, device=y.device)[:, :, None]
+    code = (y / length[..., None, None]).floor().clamp(bounds[:, 0], bounds[:, 1])
+    kept = (weighted * (code + 0.5)).sum((-2, -1))
+    scale = torch.where(square > 0, square / kept.where(square > 0, 1.0), 1.0)
+    small = (scale.view(torch.int32) - (125 << 23) + (1 << 17)) >> 18
     c4, c2, c1, c0 = code.int().unbind(-2)
     byte = ((c4 & 15) << 4) | ((c2 & 3) << 2) | ((c1 & 1) << 1) | (c0 & 1)
-    return byte.to(torch.uint8), scale.to(torch.float8_e4m3fn)
+    return byte.to(torch.uint8), small.clamp(0, 255).to(torch.uint8)
+
+
+def scale_values(scales: Tensor) -> Tensor:
+    """Scale bytes as float32."""
+    return ((scales.int() << 18) + (125 << 23)).view(torch.float32)
 
 
 def levels(codes: Tensor) -> Tensor:

@@ -4,6 +4,9 @@ The arithmetic is int8: a small kernel rotates a block's queries (keys are not r
 put every query at one position), brings them into the index's basis and rounds their coefficients, one scale for all
 columns of a block and head; the large one multiplies them with the planes of every key. Columns are a head's queries
 after averaging, all heads of a group: their best is found on integers, one multiplication by the key's scale follows.
+
+What the mean key adds differs from column to column and decides between them. It starts a column's sum, less what it
+adds to the column where it is largest: so the key's scale multiplies it too, which selects no worse and costs nothing.
 """
 
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.index import PLANES, Index, levels
+from unabridged.engine.attention.kernels.index import PLANES, Index, levels, scale_values, unpack_scale
 from unabridged.engine.attention.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED
@@ -30,11 +33,14 @@ _PROGRAMS = 132 * 4
 
 @dataclass(frozen=True)
 class Columns:
-    """The queries of R blocks as the index sees them: coefficients `[R, G, M, N]` int8 and what one of their units is
-    worth in a score, steps `[R, G]` float32. M columns: a power of two, the last ones repeat the first."""
+    """The queries of R blocks as the index sees them: coefficients `[R, G, M, N]` int8, offsets `[R, G, M]` int32 that
+    their sums start with (0 and below), steps `[R, G]` float32: what one unit of a sum is worth in a score, and tops
+    `[R, G]` float32, added to a score: the largest q . mean. M columns: a power of two, the last repeat the first."""
 
     coefficients: Tensor
+    offsets: Tensor
     steps: Tensor
+    tops: Tensor
 
     @classmethod
     def empty(cls, rows: int, kv_heads: int, columns: int, width: int, device: torch.device | str) -> "Columns":
@@ -42,6 +48,8 @@ class Columns:
         padded = max(width // 4, triton.next_power_of_2(columns))
         return cls(
             torch.empty(rows, kv_heads, padded, 4 * width, dtype=torch.int8, device=device),
+            torch.empty(rows, kv_heads, padded, dtype=torch.int32, device=device),
+            torch.empty(rows, kv_heads, dtype=torch.float32, device=device),
             torch.empty(rows, kv_heads, dtype=torch.float32, device=device),
         )
 
@@ -59,9 +67,9 @@ def score_index(
     columns: Columns,
     average: int = 1,
 ) -> None:
-    """Fill `scores` `[R, G, C]` float32: each chunk's best guess of (q - mean part) . k, times D^-0.5, over the block's
+    """Fill `scores` `[R, G, C]` float32: each chunk's best guess of q . k, times D^-0.5, over the block's
     queries (`average` neighbours averaged after rotation), the group's heads and the chunk's keys; -inf for chunks at
-    or past a limit. What the mean adds is the same for all chunks of a query and left out.
+    or past a limit.
 
     q `[R, T, H, D]` un-rotated; style "relative" or "infllm" (ValueError otherwise); `columns` is room for
     T / average * H / G columns. A chunk is a power of two of at most 128 keys.
@@ -101,8 +109,11 @@ def _plan_columns(q: Tensor, index: Index, position: int, rope: RopeTables, colu
         "far": rope.far,
         "position": position,
         "transform": index.basis.query,
+        "mean": index.basis.mean,
         "coefficients": columns.coefficients,
+        "offsets": columns.offsets,
         "steps": columns.steps,
+        "tops": columns.tops,
         "scale": dim**-0.5,
     }
     constants = {
@@ -133,7 +144,9 @@ def _plan_scores(rows: Rows, index: Index, span: Span, chunk: int, scores: Tenso
         "codes": index.codes,
         "key_scales": index.scales,
         "coefficients": columns.coefficients,
+        "offsets": columns.offsets,
         "steps": columns.steps,
+        "tops": columns.tops,
         "sequence": rows.sequence,
         "limits": rows.limits,
         "start": span.start,
@@ -162,40 +175,44 @@ def _has_wgmma() -> bool:
 
 @triton.jit
 def _columns(
-    q, near, far, position, transform, coefficients, steps, scale,
+    q, near, far, position, transform, mean, coefficients, offsets, steps, tops, scale,
     T: tl.constexpr, G: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, FP: tl.constexpr, W: tl.constexpr,
     M: tl.constexpr, TILE: tl.constexpr, AVERAGE: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     q += (row * T * G + head) * GROUP * D
+    transform += head * D * 4 * W
+    mean += head * D
     largest = 0.0
+    top = float("-inf")
     for at in range(0, M, TILE):
-        x = _turned(
-            q, near, far, position, transform + head * D * 4 * W, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE
-        )
+        x, bias = _turned(q, near, far, position, transform, mean, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE)
         largest = tl.maximum(largest, tl.max(tl.abs(x)))
+        top = tl.maximum(top, tl.max(bias))
     step = tl.maximum(largest, 1e-30) / 127
     where = row * G + head
     tl.store(steps + where, step * scale)
+    tl.store(tops + where, top * scale)
     n = tl.arange(0, 4 * W)
     for at in range(0, M, TILE):
-        x = _turned(
-            q, near, far, position, transform + head * D * 4 * W, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE
-        )
+        x, bias = _turned(q, near, far, position, transform, mean, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE)
         # Half to even is not worth an instruction: nothing depends on which way a half goes.
         rounded = tl.floor(x / step + 0.5).to(tl.int32)
         m = at + tl.arange(0, TILE)
         tl.store(coefficients + (where * M + m[:, None]) * (4 * W) + n, rounded.to(tl.int8), m[:, None] < M)
+        # No sum of products reaches 2^21: an offset of -2^24 already hides its column.
+        offset = tl.maximum(tl.floor((bias - top) / step + 0.5), -16777216.0)
+        tl.store(offsets + where * M + m, offset.to(tl.int32), m < M)
 
 
 @triton.jit
 def _turned(
-    q, near, far, position, transform, at,
+    q, near, far, position, transform, mean, at,
     T: tl.constexpr, G: tl.constexpr, GROUP: tl.constexpr, D: tl.constexpr, FP: tl.constexpr, W: tl.constexpr,
     TILE: tl.constexpr, AVERAGE: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Columns at..at+TILE: averaged, rotated, in the basis, per unit of a plane: `[TILE, N]`."""
+    """Columns at..at+TILE, averaged and rotated: in the basis, per unit of a plane, `[TILE, N]`; with the mean."""
     F: tl.constexpr = D // 2
     m = (at + tl.arange(0, TILE)) % (T // AVERAGE * GROUP)
     rows = q + ((m // GROUP * AVERAGE) * (G * GROUP) + m % GROUP)[:, None] * D
@@ -214,7 +231,9 @@ def _turned(
     x = tl.dot(low, first, input_precision="tf32x3")
     x = tl.dot(high, second, x, input_precision="tf32x3")
     unit = tl.where(n < W, 1 / 16, tl.where(n < 2 * W, 1 / 64, 1 / 128))
-    return x * unit
+    bias = tl.sum(low * tl.load(mean + f, f < F, other=0.0)[None, :], 1)
+    bias += tl.sum(high * tl.load(mean + F + f, f < F, other=0.0)[None, :], 1)
+    return x * unit, bias
 
 
 @triton.jit
@@ -246,7 +265,7 @@ def _planes(codes, PLAIN: tl.constexpr):
 
 @triton.jit
 def _few(
-    code, scale, hidden, a4, a2, a1, a0,
+    code, scale, hidden, sums, a4, a2, a1, a0,
     M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, FOLD: tl.constexpr, NEAR: tl.constexpr, W: tl.constexpr,
     PLAIN: tl.constexpr,
 ):  # fmt: skip
@@ -260,13 +279,13 @@ def _few(
     code = tl.reshape(code, (SOME, L // NEAR, NEAR // FOLD, FOLD * W))
     code = tl.reshape(tl.permute(code, (1, 0, 2, 3)), (KEYS // FOLD, FOLD * W))
     y4, y2, y1, y0 = _planes(code, PLAIN)
-    total = tl.dot(y4, a4, out_dtype=tl.int32)
+    total = tl.dot(y4, a4, sums, out_dtype=tl.int32)
     total = tl.dot(y2, a2, total, out_dtype=tl.int32)
     total = tl.dot(y1, a1, total, out_dtype=tl.int32)
     total = tl.dot(y0, a0, total, out_dtype=tl.int32)
     value = tl.max(tl.reshape(total, (L // NEAR, SOME, NEAR, M)), 3).to(tl.float32)
-    scale = tl.permute(tl.reshape(scale, (SOME, L // NEAR, NEAR)), (1, 0, 2)).to(tl.float32)
-    value = value * scale
+    scale = tl.permute(tl.reshape(scale, (SOME, L // NEAR, NEAR)), (1, 0, 2))
+    value = value * unpack_scale(scale)
     if hidden is not None:
         value += tl.permute(tl.reshape(hidden, (SOME, L // NEAR, NEAR)), (1, 0, 2))
     return tl.max(tl.max(value, 0), 1)
@@ -274,7 +293,7 @@ def _few(
 
 @triton.jit
 def _many(
-    code, scale, hidden, a, L: tl.constexpr, KEYS: tl.constexpr, W: tl.constexpr, WHOLE: tl.constexpr,
+    code, scale, hidden, sums, a, L: tl.constexpr, KEYS: tl.constexpr, W: tl.constexpr, WHOLE: tl.constexpr,
     PLAIN: tl.constexpr,
 ):  # fmt: skip
     """Best of each chunk, `[KEYS / L]`, for many columns: a row of the product is a key, all planes in one.
@@ -290,7 +309,7 @@ def _many(
     else:
         x = tl.permute(tl.reshape(pairs, (KEYS, W // 4, 4, 2, 2)), (0, 3, 1, 4, 2))
     x = tl.reshape(x, (KEYS, 4 * W))
-    value = tl.max(tl.dot(x, a, out_dtype=tl.int32), 1).to(tl.float32) * scale.to(tl.float32)
+    value = tl.max(tl.dot(x, a, sums, out_dtype=tl.int32), 1).to(tl.float32) * unpack_scale(scale)
     if hidden is not None:
         value += hidden
     return tl.max(tl.reshape(value, (KEYS // L, L)), 1)
@@ -298,7 +317,7 @@ def _many(
 
 @triton.jit
 def _scores(
-    codes, key_scales, coefficients, steps, sequence, limits, start, chunks, room, scores,
+    codes, key_scales, coefficients, offsets, steps, tops, sequence, limits, start, chunks, room, scores,
     G: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, FOLD: tl.constexpr,
     NEAR: tl.constexpr, WHOLE: tl.constexpr, STAGES: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
@@ -314,6 +333,7 @@ def _scores(
     scores += where * chunks
     coefficients += where * (M * 4 * W)
     step = tl.load(steps + where)
+    top = tl.load(tops + where)
     some = tl.arange(0, SOME)
     keys = tl.arange(0, KEYS)
     if FOLD > 0:
@@ -325,12 +345,15 @@ def _scores(
         a2 = tl.load(column + W, own, other=0)
         a1 = tl.load(column + 2 * W, own, other=0)
         a0 = tl.load(column + 3 * W, own, other=0)
+        offset = tl.load(offsets + where * M + m % M)
+        sums = tl.broadcast_to(offset[None, :], (KEYS // FOLD, FOLD * M))
         byte = tl.arange(0, KEYS // FOLD)[:, None] * (FOLD * W) + k
     else:
         n = tl.arange(0, 4 * W)
         if not WHOLE:
             n = (n // (2 * W) * 2 + n // 4 % 2) * W + n % (2 * W) // 8 * 4 + n % 4
         a4 = tl.load(coefficients + tl.arange(0, M)[None, :] * (4 * W) + n[:, None])
+        sums = tl.broadcast_to(tl.load(offsets + where * M + tl.arange(0, M))[None, :], (KEYS, M))
         byte = keys[:, None] * W + tl.arange(0, W)
     whole = tl.minimum(size // KEYS, chunks // SOME)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
@@ -338,10 +361,10 @@ def _scores(
         code = tl.load(codes + at * W + byte).to(tl.int8, bitcast=True)
         scale = tl.load(key_scales + at + keys)
         if FOLD > 0:
-            best = _few(code, scale, None, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
+            best = _few(code, scale, None, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         else:
-            best = _many(code, scale, None, a4, L, KEYS, W, WHOLE, PLAIN)
-        tl.store(scores + tile * SOME + some, best * step)
+            best = _many(code, scale, None, sums, a4, L, KEYS, W, WHOLE, PLAIN)
+        tl.store(scores + tile * SOME + some, best * step + top)
     # The tile that the limit cuts, and those past it.
     tiles = tl.cdiv(chunks, SOME)
     tile = whole + tl.program_id(0)
@@ -349,13 +372,13 @@ def _scores(
         at = tile * KEYS
         there = size - tile * KEYS
         code = tl.load(codes + at * W + byte, byte < there * W, other=0).to(tl.int8, bitcast=True)
-        scale = tl.load(key_scales + at + keys, keys < there, other=0.0)
+        scale = tl.load(key_scales + at + keys, keys < there, other=0)
         hidden = tl.where(keys < there, 0.0, float("-inf"))
         if FOLD > 0:
-            best = _few(code, scale, hidden, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
+            best = _few(code, scale, hidden, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         else:
-            best = _many(code, scale, hidden, a4, L, KEYS, W, WHOLE, PLAIN)
-        tl.store(scores + tile * SOME + some, best * step, tile * SOME + some < chunks)
+            best = _many(code, scale, hidden, sums, a4, L, KEYS, W, WHOLE, PLAIN)
+        tl.store(scores + tile * SOME + some, best * step + top, tile * SOME + some < chunks)
         tile += tl.num_programs(0)
     for past in range(tile, tiles, tl.num_programs(0)):
         tl.store(scores + past * SOME + some, tl.full((SOME,), float("-inf"), tl.float32), past * SOME + some < chunks)
@@ -372,8 +395,11 @@ def scores(turned: Tensor, index: Index, rows: Rows, span: Span, chunk: int) -> 
             continue
         x = own @ index.basis.query / units
         step = x.abs().amax((1, 2), keepdim=True) / 127
-        rounded = (x / step + 0.5).floor() * step * units
-        level = levels(index.codes[sequence, :, span.start : end])
-        scale = index.scales[sequence, :, span.start : end].float()
-        out[row, :, : end - span.start] = (rounded @ level.transpose(1, 2)).amax(1) * scale * dim**-0.5
-    return out.unflatten(-1, (-1, chunk)).amax(-1)
+        bias = own @ index.basis.mean[..., None]
+        top = bias.amax(1, keepdim=True)
+        level = levels(index.codes[sequence, :, span.start : end]) * units
+        total = (x / step + 0.5).floor() @ level.transpose(1, 2) + ((bias - top) / step + 0.5).floor()
+        guess = total.amax(1) * scale_values(index.scales[sequence, :, span.start : end]) * step[..., 0] + top[..., 0]
+        out[row, :, : end - span.start] = guess * dim**-0.5
+    best: Tensor = out.view(*out.shape[:2], -1, chunk).amax(-1)
+    return best

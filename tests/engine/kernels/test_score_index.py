@@ -9,7 +9,8 @@ from tests.engine.kernels.test_index import basis
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.index import Index, width_of
+from unabridged.engine.attention.index_basis import width_of
+from unabridged.engine.attention.kernels.index import Index
 from unabridged.engine.attention.kernels.layout import Span
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.kernels.score_index import Columns, score_index, scores
@@ -43,15 +44,14 @@ CASES = [
 
 
 def random_index(case: Case, device: str) -> Index:
-    """Random codes and scales; scales are NaN past a sequence's length, which no score may show."""
+    """Random codes and scales, the largest scales past a sequence's length, where no score may show them."""
     random = torch.Generator().manual_seed(5)
-    room = max(case.lengths) + 13
-    shape = len(case.lengths), case.shape.kv_heads, room
+    shape = len(case.lengths), case.shape.kv_heads, max(case.lengths) + 13
     codes = torch.randint(256, (*shape, width_of(case.shape.dim)), generator=random, dtype=torch.uint8)
-    scales = torch.rand(shape, generator=random) + 0.5
+    scales = torch.randint(40, 90, shape, generator=random, dtype=torch.uint8)
     for sequence, length in enumerate(case.lengths):
-        scales[sequence, :, length:] = torch.nan
-    return Index(codes.to(device), scales.to(made.FP8).to(device), basis(case.shape, device))
+        scales[sequence, :, length:] = 255
+    return Index(codes.to(device), scales.to(device), basis(case.shape, device))
 
 
 def run(case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -64,6 +64,7 @@ def run(case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     group = shape.heads // shape.kv_heads
     columns = Columns.empty(count, shape.kv_heads, case.tokens // case.average * group, index.width, device)
     columns.steps.fill_(torch.nan)
+    columns.tops.fill_(torch.nan)
     out = torch.full((count, shape.kv_heads, case.span.chunks), torch.nan, device=device)
     rope = RopeTables.of(inv_freq, 1024, device)
     score_index(q, rows, index, case.span, case.chunk, case.style, STREAM, rope, out, columns, average=case.average)

@@ -1,0 +1,43 @@
+"""The index: encoding what left the stream and a prompt; scoring for one token and for blocks, of three models."""
+
+import torch
+from tests.engine.kernels import meta
+from tests.engine.kernels.made import Shape
+
+from unabridged.engine.attention.index_basis import Basis, width_of
+from unabridged.engine.attention.kernels.index import Index, plan_encode
+from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.layout import Span
+from unabridged.engine.attention.kernels.score_index import Columns, plan_score_index
+
+
+def _index(shape: Shape) -> Index:
+    width = width_of(shape.dim)
+    numbers = meta.empty(shape.kv_heads, shape.dim, 4 * width)
+    basis = Basis(meta.empty(shape.kv_heads, shape.dim), numbers, numbers, meta.empty(shape.kv_heads, 4 * width))
+    codes = meta.empty(1, shape.kv_heads, meta.CONTEXT, width, dtype=torch.uint8)
+    return Index(codes, codes[..., 0], basis)
+
+
+def _encode(shape: Shape) -> Launch:
+    counter = meta.empty(1, dtype=torch.int32)
+    return plan_encode(meta.bank(shape), _index(shape), counter, counter, 96)
+
+
+def _score(shape: Shape, tokens: int, average: int = 1) -> tuple[Launch, Launch]:
+    index, rows = _index(shape), 1 if tokens == 1 else 512
+    distinct = tokens // average * shape.heads // shape.kv_heads
+    columns = Columns.empty(rows, shape.kv_heads, distinct, index.width, "meta")
+    span = Span(256, (meta.CONTEXT - 256) // 16)
+    q, rope = meta.queries(rows, tokens, shape), meta.rope(shape)
+    scores = meta.empty(rows, shape.kv_heads, span.chunks)
+    return plan_score_index(
+        q, meta.rows(rows), index, span, 16, "relative", 1024, rope, scores, columns, average=average
+    )
+
+
+def plans() -> dict[str, Launch]:
+    """What every run compiles."""
+    columns, few = _score(meta.LLAMA_8B, 1)
+    blocks, many = _score(meta.LLAMA_8B, 64, 4)
+    return {"encode-8b": _encode(meta.LLAMA_8B), "columns-8b": columns, "8b": few, "blocks-8b": blocks, "many-8b": many}
