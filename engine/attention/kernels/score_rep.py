@@ -295,13 +295,18 @@ def plan_score_rep(
     group = heads // bank.heads
     listed = isinstance(candidates, Kept)
     # A kernel wants a pointer even for what it does not read.
-    starts, count = (candidates.starts, candidates.count) if listed else (rows.first, rows.first)
+    starts, count, span, lists, room = rows.first, rows.first, 0, 1, 1
+    if isinstance(candidates, Kept):
+        starts, count = candidates.starts, candidates.count
+        _, lists, room = starts.shape
+    else:
+        span = candidates.start
     arguments = {
         "q": q, "k": bank.k, "table": bank.k_table, "k_scale": bank.k_scale, "sequence": rows.sequence,
         "first": rows.first, "limits": rows.limits, "divisors": rows.divisors, "starts": starts, "count": count,
-        "near": rope.near, "far": rope.far, "scores": scores, "span": 0 if listed else candidates.start,
+        "near": rope.near, "far": rope.far, "scores": scores, "span": span,
         "stream": stream, "blocks": rows.count, "heads": bank.heads, "pages": bank.k_table.shape[2],
-        "lists": starts.shape[1] if listed else 1, "K": starts.shape[2] if listed else 1, "C": scores.shape[2],
+        "lists": lists, "K": room, "C": scores.shape[2],
     }  # fmt: skip
     constants = {
         "GROUP": group, "D": dim, "CHUNK": chunk, "UNIT": unit or chunk, "ROUNDS": chunk.bit_length() - 1,
