@@ -17,7 +17,7 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels import numbers
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
 
@@ -71,10 +71,12 @@ def plan_attend_prefill(
 ) -> Launch:
     """The launch of `attend_prefill`. tile: another than the card's."""
     tokens, heads, dim = q.shape[1:]
-    tile = tile or tile_for(tokens * heads // bank.heads, dim, capability(q.device))
-    parts = triton.cdiv(tokens * heads // bank.heads, tile.rows)
     longest = sink + kept.starts.shape[2] * chunk + stream + tokens
-    arguments = {
+    far = style in ("true", "dynamic-extend") or (style == "streaming" and longest > NEAR)
+    group = heads // bank.heads
+    tile = tile or tile_for(tokens * group, dim, far, capability(q.device))
+    parts = triton.cdiv(tokens * group, tile.rows)
+    arguments: dict[str, Argument] = {
         "q": q,
         "out": out,
         "lse": lse,
@@ -104,7 +106,7 @@ def plan_attend_prefill(
         "CHUNK": chunk,
         "SINK": sink,
         "STYLE": style,
-        "WIDE": style in ("true", "dynamic-extend") or (style == "streaming" and longest > NEAR),
+        "WIDE": far,
         "ONE_TABLE": bank.k_table is bank.v_table,
         "PAGE": PAGE,
         "PARTS": parts,
@@ -123,14 +125,14 @@ def capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else (8, 9)
 
 
-def tile_for(rows: int, dim: int, card: tuple[int, int]) -> Tile:
-    """The tile for blocks of `rows` rows (queries times heads of a group)."""
-    wide = dim > 128
+def tile_for(rows: int, dim: int, far: bool, card: tuple[int, int]) -> Tile:
+    """The tile for blocks of `rows` rows (queries times heads of a group); far: angles come from two tables."""
     if card[0] == 9:
-        best = Tile(128, 64, 8, 2) if wide else Tile(256, 64, 8, 2)
+        # Products of warpgroups: 255 registers hold 256 rows of a head of 128, or 128 rows and one more pair of angles.
+        best = Tile(128, 64, 8, 1) if dim > 128 else Tile(128, 64, 8, 2) if far else Tile(256, 64, 8, 2)
     else:
         # 99 KiB of shared memory, and products that take their operands from registers.
-        best = Tile(64, 32, 8, 1) if wide else Tile(128, 32, 8, 2)
+        best = Tile(64, 32, 8, 1) if dim > 128 else Tile(128, 32, 8, 2)
     fitting = max(64, triton.next_power_of_2(rows))
     return best if fitting >= best.rows else Tile(fitting, best.keys, 4, best.stages)
 
@@ -212,6 +214,8 @@ def _attend(
     cos, sin = angles(near, far, rotated[:, None], _clamped(f, F)[None, :], F, WIDE)
     low = tl.load(q + at[:, None] * D + f[None, :], mask=f[None, :] < F, other=0.0).to(tl.float32)
     high = tl.load(q + at[:, None] * D + F + f[None, :], mask=f[None, :] < F, other=0.0).to(tl.float32)
+    # Keeps the addresses of so many rows from being held beside the values, in more registers than there are.
+    tl.debug_barrier()
     low, high = turn(low, high, cos, sin)
     # Logits in base 2, the scale of the keys included.
     scale = tl.load(k_scale + head) * (D**-0.5 * 1.4426950408889634)
@@ -238,7 +242,7 @@ def _attend(
             near, far, f, d, F, D, CHUNK, STYLE, WIDE, ONE_TABLE, PAGE, DOT, VALUE, ONCE,
         )  # fmt: skip
         # What lies behind a sequence's end is anything, and nothing times infinity is not nothing.
-        values = tl.where(tl.abs(values.to(tl.float32)) < float("inf"), values, 0.0)
+        values = tl.where(tl.abs(values) < float("inf"), values, 0.0)
         scores = tl.dot(low, tl.trans(k_low))
         scores = tl.dot(high, tl.trans(k_high), scores)
         scores = tl.where(n[None, :] <= place[:, None], scores, float("-inf"))
@@ -264,11 +268,12 @@ def _keys_and_values(
     position = tl.where(kept, start + rank % CHUNK, tl.where(n < sink_end, n, limit + n - kept_end))
     page = tl.minimum(position // PAGE, pages - 1)
     slot = tl.maximum(tl.load(k_table + page), 0)
-    key = (slot.to(tl.int64) * PAGE + position % PAGE) * D
+    # Only the product with D leaves 32 bits.
+    key = (slot * PAGE + position % PAGE).to(tl.int64) * D
     value = key
     if not ONE_TABLE:
         slot = tl.maximum(tl.load(v_table + page), 0)
-        value = (slot.to(tl.int64) * PAGE + position % PAGE) * D
+        value = (slot * PAGE + position % PAGE).to(tl.int64) * D
     if triton.next_power_of_2(D) == D:
         low = tl.load(k + key[:, None] + f[None, :])
         high = tl.load(k + key[:, None] + F + f[None, :])

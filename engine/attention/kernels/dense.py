@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 from unabridged.engine.attention.kernels.rope import RopeTables, angles, turn
 
@@ -39,7 +39,7 @@ def attend_dense(q: Tensor, bank: Bank, sequence: int, first: int, rope: RopeTab
 
 def plan_gather(bank: Bank, sequence: int, rope: RopeTables, k: Tensor, v: Tensor) -> Launch:
     """The launch that reads a sequence's first N keys, rotated, and values into k, v `[G, N, D]`."""
-    arguments = {
+    arguments: dict[str, Argument] = {
         "keys": bank.k,
         "values": bank.v,
         "k_table": bank.k_table[sequence],
@@ -60,7 +60,14 @@ def plan_gather(bank: Bank, sequence: int, rope: RopeTables, k: Tensor, v: Tenso
 def plan_rotate(q: Tensor, first: int, rope: RopeTables, turned: Tensor) -> Launch:
     """The launch that turns q `[T, H, D]` by positions from `first` on, into turned `[H, T, D]`."""
     tokens, heads, dim = q.shape
-    arguments = {"q": q, "first": first, "near": rope.near, "far": rope.far, "turned": turned, "tokens": tokens}
+    arguments: dict[str, Argument] = {
+        "q": q,
+        "first": first,
+        "near": rope.near,
+        "far": rope.far,
+        "turned": turned,
+        "tokens": tokens,
+    }
     constants = {"H": heads, "D": dim, "TILE": _TILE}
     return Launch(_rotate, (triton.cdiv(tokens, _TILE), heads), arguments, constants)
 
