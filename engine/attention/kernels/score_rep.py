@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.numbers import dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles
@@ -301,7 +301,7 @@ def plan_score_rep(
         _, lists, room = starts.shape
     else:
         span = candidates.start
-    arguments = {
+    arguments: dict[str, Argument] = {
         "q": q, "k": bank.k, "table": bank.k_table, "k_scale": bank.k_scale, "sequence": rows.sequence,
         "first": rows.first, "limits": rows.limits, "divisors": rows.divisors, "starts": starts, "count": count,
         "near": rope.near, "far": rope.far, "scores": scores, "span": span,
