@@ -47,7 +47,7 @@ def test_tokens_land_where_the_table_says(tokens: int, dim: int, dtype: torch.dt
     _check(*_representable(tokens, dim, device), dtype, device)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the interpreter rounds to e4m3 wrongly")
+@pytest.mark.gpu
 @pytest.mark.parametrize("tokens", [1, 67])
 def test_values_are_rounded_as_torch_rounds_them(tokens: int, device: str) -> None:
     random = torch.Generator().manual_seed(6)
