@@ -107,7 +107,7 @@ def plan_score_exact(
             "GROUP": group,
             "G": bank.heads,
             "D": dim,
-            "F": triton.next_power_of_2(dim // 2),
+            "F": min(64, triton.next_power_of_2(dim // 2)),
             "L": chunk,
             "PAGE": PAGE,
             "LISTS": candidates.starts.shape[1] if listed else 0,
@@ -140,7 +140,7 @@ def _tile(columns: int, dim: int, turned: bool) -> _Tile:
     padded = max(8, triton.next_power_of_2(columns))
     if turned:
         # Angles fill the registers; keeping several tiles' in shared memory would exceed a small card's.
-        padded = min(padded, 64 if dim <= 128 else 16)
+        padded = min(padded, 64 if dim <= 128 else 8)
         return _Tile(64 if padded > 16 else 32, padded, 8 if padded > 16 else 4, 1)
     return _Tile(64, min(padded, 128 if dim <= 128 else 32), 4, 4)
 
@@ -226,26 +226,32 @@ def _score(
     origin = _origin(tl.load(first + row), limit, divisor, longest, STYLE, STREAM)
     for column in range(0, COLUMNS, N):
         low, high = _queries(
-            block,
-            column,
-            origin,
-            longest,
-            near,
-            far,
-            T,
-            GROUP,
-            G,
-            D,
-            F,
-            STYLE,
-            STREAM,
-            WIDE,
-            AVERAGE,
-            COLUMNS,
-            N,
+            block, column, origin, longest, near, far, f, T, GROUP, G, D, STYLE, STREAM, WIDE, AVERAGE, COLUMNS, N
         )
         low = tl.trans(low.to(DOT))
         high = tl.trans(high.to(DOT))
+        if D // 2 > F:
+            low2, high2 = _queries(
+                block,
+                column,
+                origin,
+                longest,
+                near,
+                far,
+                f + F,
+                T,
+                GROUP,
+                G,
+                D,
+                STYLE,
+                STREAM,
+                WIDE,
+                AVERAGE,
+                COLUMNS,
+                N,
+            )
+            low2 = tl.trans(low2.to(DOT))
+            high2 = tl.trans(high2.to(DOT))
         best = tl.full([TILE], float("-inf"), tl.float32)
         for i in range(0, steps):
             tile = split + i // STEPS * splits
@@ -258,18 +264,16 @@ def _score(
             position = tl.minimum(tl.maximum(position, 0), limit - 1)
             slot = tl.maximum(tl.load(table + position // PAGE), 0).to(tl.int64)
             keys = k + (slot * PAGE + position % PAGE) * D
-            x = _load(keys, f, D)
-            y = _load(keys + D // 2, f, D)
-            if not FIXED:
-                if STYLE == "chunk-indexed":
-                    own_position = number
-                elif STYLE == "dynamic-extend":
-                    own_position = position // divisor
-                else:
-                    own_position = position
-                x, y = _turned(x, y, own_position, near, far, D, F, WIDE)
-            product = tl.dot(x.to(DOT), low, input_precision="ieee")
-            product = tl.dot(y.to(DOT), high, product, input_precision="ieee")
+            if STYLE == "chunk-indexed":
+                turned = number
+            elif STYLE == "dynamic-extend":
+                turned = position // divisor
+            else:
+                turned = position
+            product = tl.zeros([BLOCK, N], tl.float32)
+            product = _multiplied(product, keys, low, high, turned, near, far, f, D, FIXED, WIDE, DOT)
+            if D // 2 > F:
+                product = _multiplied(product, keys, low2, high2, turned, near, far, f + F, D, FIXED, WIDE, DOT)
             top = tl.max(tl.reshape(product, [TILE, BLOCK // TILE * N]), 1)
             if STEPS > 1:
                 top = tl.where(i % STEPS == 0, top, tl.maximum(best, top))
@@ -316,11 +320,11 @@ def _queries(
     longest,
     near,
     far,
+    f,
     T: tl.constexpr,
     GROUP: tl.constexpr,
     G: tl.constexpr,
     D: tl.constexpr,
-    F: tl.constexpr,
     STYLE: tl.constexpr,
     STREAM: tl.constexpr,
     WIDE: tl.constexpr,
@@ -328,11 +332,11 @@ def _queries(
     COLUMNS: tl.constexpr,
     N: tl.constexpr,
 ):
-    """Both halves of means of rotated queries: columns `column`.. of a block, (mean, head), the last one repeated."""
-    f = tl.arange(0, F)
+    """Components f and D/2 + f of means of rotated queries: columns `column`.. of a block, (mean, head), the last one
+    repeated."""
     own = tl.minimum(column + tl.arange(0, N), COLUMNS - 1)
-    low = tl.zeros([N, F], tl.float32)
-    high = tl.zeros([N, F], tl.float32)
+    low = tl.zeros([N, f.shape[0]], tl.float32)
+    high = tl.zeros([N, f.shape[0]], tl.float32)
     for i in tl.range(0, AVERAGE, num_stages=1):
         t = own // GROUP * AVERAGE + i
         at = block + t * (GROUP * G * D) + own % GROUP * D
@@ -342,7 +346,7 @@ def _queries(
             position = origin + t
             if STYLE == "chunk-indexed":
                 position = tl.minimum(position, longest + STREAM)
-            x, y = _turned(x, y, position, near, far, D, F, WIDE)
+            x, y = _turned(x, y, position, near, far, f, D, WIDE)
         low += x
         high += y
     if STYLE == "relative" or STYLE == "infllm":
@@ -353,17 +357,40 @@ def _queries(
 
 
 @triton.jit
-def _turned(low, high, positions, near, far, D: tl.constexpr, F: tl.constexpr, WIDE: tl.constexpr):
-    """Halves of vectors `[n, F]`, rotated."""
-    f = tl.minimum(tl.arange(0, F), D // 2 - 1)
-    cos, sin = angles(near, far, positions[:, None], f[None, :], D // 2, WIDE)
+def _multiplied(
+    product,
+    keys,
+    low,
+    high,
+    positions,
+    near,
+    far,
+    f,
+    D: tl.constexpr,
+    FIXED: tl.constexpr,
+    WIDE: tl.constexpr,
+    DOT: tl.constexpr,
+):
+    """`product` plus that of components f and D/2 + f of keys, rotated unless fixed."""
+    x = _load(keys, f, D)
+    y = _load(keys + D // 2, f, D)
+    if not FIXED:
+        x, y = _turned(x, y, positions, near, far, f, D, WIDE)
+    product = tl.dot(x.to(DOT), low, product, input_precision="ieee")
+    return tl.dot(y.to(DOT), high, product, input_precision="ieee")
+
+
+@triton.jit
+def _turned(low, high, positions, near, far, f, D: tl.constexpr, WIDE: tl.constexpr):
+    """Components f and D/2 + f of vectors, rotated."""
+    cos, sin = angles(near, far, positions[:, None], tl.minimum(f, D // 2 - 1)[None, :], D // 2, WIDE)
     return turn(low.to(tl.float32), high.to(tl.float32), cos, sin)
 
 
 @triton.jit
 def _load(vectors, f, D: tl.constexpr):
-    """A half of vectors, 0 from component D/2 on."""
-    if f.shape[0] == D // 2:
+    """Components f of a half of vectors, 0 from D/2 on."""
+    if D // 2 & (D // 2 - 1) == 0:
         x = tl.load(vectors[:, None] + f[None, :])
     else:
         x = tl.load(vectors[:, None] + f[None, :], mask=f[None, :] < D // 2, other=0.0)
