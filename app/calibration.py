@@ -1,7 +1,7 @@
 """`unabridged models calibrate`: from text and an installed model to the calibration of its index, stored with it.
 
 Loads the model in this process, on the CPU, and reads pieces of text dense, each alone behind the prefix that documents
-stand behind. Which text matters little, that it is text does: without any of your own it is Python's manual.
+stand behind. Text of the kind that will be asked about serves best (docs/log.md); without any it is Python's manual.
 """
 
 from collections.abc import Callable, Sequence
