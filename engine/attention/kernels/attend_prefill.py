@@ -24,12 +24,13 @@ from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, t
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows (queries times heads) and keys of a program's tile, warps, stages of the pipeline."""
+    """Rows (queries times heads) and keys of a program's tile, warps, stages of the pipeline. once: see _made_once."""
 
     rows: int
     keys: int
     warps: int
     stages: int
+    once: bool = False
 
 
 def attend_prefill(
@@ -113,7 +114,7 @@ def plan_attend_prefill(
         "ROWS": tile.rows,
         "KEYS": tile.keys,
         "DOT": numbers.dot_type(q.dtype),
-        "ONCE": not numbers.INTERPRETED and capability(q.device)[0] != 9,
+        "ONCE": tile.once and not numbers.INTERPRETED,
         "VALUE": numbers.dot_type(_value_type(bank.v.dtype, q.dtype)),
     }
     grid = (q.shape[0] * parts, bank.heads)
@@ -132,9 +133,9 @@ def tile_for(rows: int, dim: int, far: bool, card: tuple[int, int]) -> Tile:
         best = Tile(128, 64, 8, 1) if dim > 128 else Tile(128, 64, 8, 2) if far else Tile(256, 64, 8, 2)
     else:
         # 99 KiB of shared memory, and products that take their operands from registers.
-        best = Tile(64, 32, 8, 1) if dim > 128 else Tile(128, 32, 8, 2)
+        best = Tile(64, 32, 8, 1, once=True) if dim > 128 else Tile(128, 32, 8, 2, once=True)
     fitting = max(64, triton.next_power_of_2(rows))
-    return best if fitting >= best.rows else Tile(fitting, best.keys, 4, best.stages)
+    return best if fitting >= best.rows else Tile(fitting, best.keys, 4, best.stages, best.once)
 
 
 def _value_type(stored: torch.dtype, queries: torch.dtype) -> torch.dtype:
