@@ -7,8 +7,8 @@ the list whichever it is. The list's length is the device's affair: the grid is 
 All keys of a group of U = gcd(16, chunk, sink) places lie in one page, one behind the other: a group is looked up once,
 and its angles are those of its first key and of a few steps from it, added in registers.
 
-Latency is all: loads go out together. `if pages > 0` is always so; without such a block the compiler waits for each
-load, to move what it brought between threads, before it sends out the next.
+Latency is all: loads go out together. `if together` is always so; without such a block the compiler waits for each load
+to move what it brought between threads, before it sends out the next. A loop over tiles it pipelines by itself.
 """
 
 import math
@@ -68,7 +68,7 @@ class Scratch:
 
 @triton.jit
 def _angle_parts(
-    place, position, limit, recent, gap, divisor, near, far, pages,
+    place, position, limit, recent, gap, divisor, near, far, together,
     STYLE: tl.constexpr, U: tl.constexpr, F: tl.constexpr, HALF: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Cosines and sines of the positions of each group's first key, `[groups, 1, HALF]`, and of the steps from it to
@@ -87,7 +87,7 @@ def _angle_parts(
     c0 = tl.zeros([base.shape[0], 1, HALF], tl.float32)
     c1 = tl.zeros([steps.shape[0], U, HALF], tl.float32)
     s0, s1 = c0, c1
-    if pages > 0:
+    if together:
         c0, s0 = angles(near, far, base[:, None, None], f, F, WIDE)
         c1, s1 = angles(near, far, steps[:, :, None], f, F, False)
     return c0, s0, c1, s1
@@ -187,6 +187,7 @@ def _attend(
     # Loads go out as early as their addresses are known: what is known of the only tile before the row's numbers
     # are is its places, their chunks' starts and, numbered in order, their angles.
     EARLY: tl.constexpr = ONE and STYLE == "streaming" and not CLIPPED
+    together = pages > 0 if ONE else True
     places = tl.arange(0, KEYS // U) * U
     chosen = starts
     if starts is not None:
@@ -210,7 +211,7 @@ def _attend(
             gap = tl.where(chunks > 0, tl.maximum(last + CHUNK - limit, 0), 0)
     if EARLY:
         place = split * KEYS + places
-        c0, s0, c1, s1 = _angle_parts(place, place, 0, place < 0, 0, 1, near, far, pages, STYLE, U, F, HALF, WIDE)
+        c0, s0, c1, s1 = _angle_parts(place, place, 0, place < 0, 0, 1, near, far, together, STYLE, U, F, HALF, WIDE)
     length = sinks + kept + own + 1 - limit
     tiles = tl.cdiv(length, KEYS)
     share = 1 if ONE else tl.cdiv(tiles, tl.num_programs(0))
@@ -249,7 +250,7 @@ def _attend(
         v_slot = k_slot if SHARED else tl.load(v_table + page, mask=used, other=0).to(tl.int64)
         if not EARLY:
             c0, s0, c1, s1 = _angle_parts(
-                place, position, limit, recent, gap, divisor, near, far, pages, STYLE, U, F, HALF, WIDE
+                place, position, limit, recent, gap, divisor, near, far, together, STYLE, U, F, HALF, WIDE
             )
         valid = place[:, None] + inside[None, :] < length
         if CLIPPED:
@@ -265,7 +266,7 @@ def _attend(
         low = tl.zeros([KEYS // U, U, HALF], k.dtype.element_ty)
         high = low
         values = tl.zeros([KEYS // U, U, WIDTH], v.dtype.element_ty)
-        if pages > 0:
+        if together:
             low = tl.load(k_row, mask=k_valid, other=0.0)
             high = tl.load(k_row + F, mask=k_valid, other=0.0)
             values = tl.load(v_row, mask=v_valid, other=0.0)
