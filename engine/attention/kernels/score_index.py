@@ -124,11 +124,11 @@ def _plan_columns(q: Tensor, index: Index, position: int, rope: RopeTables, colu
         "FP": triton.next_power_of_2(dim // 2),
         "W": index.width,
         "M": padded,
-        "TILE": max(16, min(padded, 32)),
+        "TILE": 16,
         "AVERAGE": average,
         "WIDE": position >= NEAR,
     }
-    return Launch(_columns, (count, kv_heads), arguments, constants, warps=4, stages=1)
+    return Launch(_columns, (count, kv_heads), arguments, constants, warps=8, stages=1)
 
 
 def _plan_scores(rows: Rows, index: Index, span: Span, chunk: int, scores: Tensor, columns: Columns) -> Launch:
@@ -137,7 +137,11 @@ def _plan_scores(rows: Rows, index: Index, span: Span, chunk: int, scores: Tenso
     if chunk % fold or chunk > _FEW[0]:
         raise ValueError(f"chunks of {chunk} keys: {fold} to {_FEW[0]} are possible")
     few = padded <= 8
-    keys, warps, stages = _FEW if few else (max(_MANY[0], chunk), *_MANY[1:])
+    keys, warps, stages = _FEW if few else _MANY
+    if padded > 64:
+        # Sums of a tile stay in registers: 64 or 128 a thread.
+        keys, warps = (keys, padded // 16) if padded <= 256 else (keys // 2, 16)
+    keys = max(keys, chunk)
     tiles = triton.cdiv(span.chunks * chunk, keys)
     splits = min(tiles, triton.cdiv(_PROGRAMS, count * kv_heads))
     arguments = {
@@ -184,19 +188,23 @@ def _columns(
     q += (row * T * G + head) * GROUP * D
     transform += head * D * 4 * W
     mean += head * D
-    largest = 0.0
-    top = float("-inf")
-    for at in range(0, M, TILE):
-        x, bias = _turned(q, near, far, position, transform, mean, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE)
-        largest = tl.maximum(largest, tl.max(tl.abs(x)))
-        top = tl.maximum(top, tl.max(bias))
+    x, bias = _turned(q, near, far, position, transform, mean, 0, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE)
+    largest = tl.max(tl.abs(x))
+    top = tl.max(bias)
+    for at in range(TILE, M, TILE):
+        more, bias_of_more = _turned(
+            q, near, far, position, transform, mean, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE
+        )
+        largest = tl.maximum(largest, tl.max(tl.abs(more)))
+        top = tl.maximum(top, tl.max(bias_of_more))
     step = tl.maximum(largest, 1e-30) / 127
     where = row * G + head
     tl.store(steps + where, step * scale)
     tl.store(tops + where, top * scale)
     n = tl.arange(0, 4 * W)
     for at in range(0, M, TILE):
-        x, bias = _turned(q, near, far, position, transform, mean, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE)
+        if M > TILE:
+            x, bias = _turned(q, near, far, position, transform, mean, at, T, G, GROUP, D, FP, W, TILE, AVERAGE, WIDE)
         # Half to even is not worth an instruction: nothing depends on which way a half goes.
         rounded = tl.floor(x / step + 0.5).to(tl.int32)
         m = at + tl.arange(0, TILE)
