@@ -7,7 +7,8 @@ bank are permuted: no access profits from an order that a served cache would not
 import torch
 from torch import Tensor
 
-from unabridged.engine.attention.kernels.index import Basis, Index, encode, width_of
+from unabridged.engine.attention.index_basis import Basis, width_of
+from unabridged.engine.attention.kernels.index import Index, encode
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.stages import LayerCache
@@ -16,7 +17,7 @@ LAYERS, H, G, D = 32, 32, 8, 128
 WINDOW = 131072
 # Positions past a context's length that its cache has room for.
 ROOM = 8192
-# Steps of the index's quantisers for numbers of unit variance, by plane.
+# Steps of the index's quantisers for numbers of unit variance, by plane; a key of average length has the length 1.
 _STEPS = (0.33, 0.99, 1.6, 1.6)
 
 
@@ -48,11 +49,11 @@ def _index(bank: Bank, length: int) -> Index:
     width = width_of(D)
     turned = torch.linalg.qr(torch.randn(G, D, D, device="cuda")).Q[:, :, : 4 * width]
     steps = torch.tensor(_STEPS, device="cuda").repeat_interleave(width)
-    mean, weights = torch.zeros(G, D, device="cuda"), steps.square().expand(G, -1).contiguous()
+    mean, weights = torch.zeros(G, D, device="cuda"), (steps.square() / steps.numel()).expand(G, -1).contiguous()
     basis = Basis(mean, (turned / steps).contiguous(), (turned * steps).contiguous(), weights)
     room = bank.k_table.shape[2] * PAGE
     codes = torch.empty(1, G, room, width, dtype=torch.uint8, device="cuda")
-    index = Index(codes, torch.empty(1, G, room, dtype=torch.float8_e4m3fn, device="cuda"), basis)
+    index = Index(codes, torch.empty(1, G, room, dtype=torch.uint8, device="cuda"), basis)
     start, end = torch.tensor([[0], [length]], dtype=torch.int32, device="cuda").unbind(0)
     encode(bank, index, start, end, length)
     return index

@@ -104,7 +104,8 @@ class Decoding:
             launches = 2 if stage.scorer == "index" else 1
             yield self._part(f"score {number + 1}", self._scorer(number), self._scored(number), launches)
             chunks = one.stages[-1].width(number, one.span)
-            yield self._part(f"top-k {number + 1}", self._keeper(number), 4 * G * chunks)
+            launches = 1 if one.room.ranking[number].high is None else 3
+            yield self._part(f"top-k {number + 1}", self._keeper(number), 4 * G * chunks, launches)
         attended = self.config.sink + self.config.stream + one.stages[-1].settings[-1].keep
         yield self._part("attention", self._attend, 2 * attended * G * D * self._bytes())
 

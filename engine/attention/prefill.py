@@ -2,7 +2,7 @@
 
 A piece is up to 32K tokens of one sequence in one layer. It is stored and encoded whole; then its blocks of 64 queries
 select and attend, so many at a time that the stages' scores stay within a stated size. Queries below `dense_below`
-attend to everything before them: their limit is 0, which makes every RoPE style true and every key stream.
+attend to everything before them, with true positions.
 
 Nothing is synchronised; the host knows every length of a prompt, so nothing is recorded either.
 
@@ -18,6 +18,7 @@ from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.device import Taken
 from unabridged.engine.attention.kernels.attend_prefill import attend_prefill
 from unabridged.engine.attention.kernels.bank_write import write
+from unabridged.engine.attention.kernels.dense import attend_dense
 from unabridged.engine.attention.kernels.index import encode
 from unabridged.engine.attention.kernels.layout import PAGE, Kept, Rows
 from unabridged.engine.attention.kernels.rope import RopeTables
@@ -71,34 +72,34 @@ class PrefillAttention:
             begin, end = torch.zeros(2, cache.bank.k_table.shape[0], dtype=torch.int32, device=device).unbind(0)
             begin[sequence], end[sequence] = start, start + length
             encode(cache.bank, cache.index, begin, end, length)
-        block, at = self._config.block_q, 0
+        block, at = self._config.block_q, min(length, max(0, self._config.dense_below - start))
+        if at:
+            attend_dense(q[:at], cache.bank, sequence, start, self._rope, out[:at])
         while at < length:
             behind = (start + at) % block
             whole = 0 if behind else (length - at) // block
-            if whole:
-                taken = min(whole, self.most) * block
-                some = slice(at, at + taken)
-                self._blocks(
-                    layer, q[some].unflatten(0, (-1, block)), out[some].unflatten(0, (-1, block)), sequence, start + at
-                )
-            else:
-                taken = min(block - behind, length - at)
-                self._part(layer, q[at : at + taken], out[at : at + taken], sequence, start + at)
-            at += taken
+            count = min(whole, self.most) * block or min(block - behind, length - at)
+            some = slice(at, at + count)
+            (self._whole if whole else self._part)(layer, q[some], out[some], sequence, start + at)
+            at += count
+
+    def _whole(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int) -> None:
+        block = self._config.block_q
+        self._blocks(layer, q.unflatten(0, (-1, block)), out.unflatten(0, (-1, block)), sequence, start, block)
 
     def _part(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int) -> None:
         """An incomplete block: its last query is repeated, which selects nothing new."""
-        block = self._config.block_q
-        padded = torch.cat([q, q[-1:].expand(block - len(q), *q.shape[1:])])[None]
+        padded = torch.cat([q, q[-1:].expand(self._config.block_q - len(q), *q.shape[1:])])[None]
         answers = torch.empty_like(padded)
-        self._blocks(layer, padded, answers, sequence, start)
+        self._blocks(layer, padded, answers, sequence, start, len(q))
         out.copy_(answers[0, : len(q)])
 
-    def _blocks(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int) -> None:
-        """Blocks `[R, block, H, D]` that begin at `start`, R at most what the workspace holds."""
+    def _blocks(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, real: int) -> None:
+        """Blocks `[R, block, H, D]` that begin at `start`, R at most what the workspace holds; the last has `real`
+        queries."""
         config, cache, stages = self._config, self._caches[layer], self.stages[layer]
         count, block = q.shape[:2]
-        limit = self._limit(start + (count - 1) * block)
+        limit = max(0, (start // block + count - 1) * block - config.stream)
         rows = self.rows(count, sequence, start, q.device)
         kept = stages.room(count, self._lists, q.device)
         if limit > config.sink:
@@ -107,40 +108,22 @@ class PrefillAttention:
             for one in kept:
                 one.count.zero_()
                 one.dropped.fill_(-torch.inf)
-        lse = self._lse[:count]
-        widest = start + count * block if limit == 0 or start < config.dense_below else config.stream + block
-        attend_prefill(
-            q,
-            rows,
-            cache.bank,
-            kept[-1],
-            stages.settings[-1].chunk,
-            config.sink,
-            widest,
-            config.rope,
-            self._rope,
-            out,
-            lse,
-        )
+        lse, last = self._lse[:count], stages.settings[-1]
+        stream, style = config.stream + block, config.rope
+        attend_prefill(q, rows, cache.bank, kept[-1], last.chunk, config.sink, stream, style, self._rope, out, lse)
         self._last[layer] = Taken([_last(one) for one in kept], limit)
-        self._coverage[layer] = covered(torch.stack([one.dropped[-1] for one in kept]), lse[-1].amax(0))
+        self._coverage[layer] = covered(torch.stack([one.dropped[-1] for one in kept]), lse[-1, :real].amax(0))
 
     def rows(self, count: int, sequence: int, start: int, device: torch.device) -> Rows:
         """`count` blocks of a sequence from position `start` on."""
         config = self._config
         first = torch.arange(start, start + count * config.block_q, config.block_q, dtype=torch.int32, device=device)
         limits = (first // config.block_q * config.block_q - config.stream).clamp(min=0)
-        limits = limits.where(first >= config.dense_below, 0)
         divisor = extend_scale(start + count * config.block_q, config.window, config.stream + config.block_q)
         return Rows(torch.full_like(first, sequence), first, limits, torch.full_like(first, divisor))
 
-    def _limit(self, position: int) -> int:
-        config = self._config
-        limit = position // config.block_q * config.block_q - config.stream
-        return max(0, limit) if position >= config.dense_below else 0
-
     def taken(self) -> list[Taken]:
-        """The masks of the last block of each layer, for DecodeAttention.take."""
+        """The masks of the last block of each layer, for DecodeAttention.take; none of a prompt inside the window."""
         return [self._last[layer] for layer in sorted(self._last)]
 
     def coverage(self) -> Tensor:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionConfig, LayerAttention, Stage
 from unabridged.engine.attention.device import DecodeAttention
+from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.bank_write import write_plain
-from unabridged.engine.attention.kernels.index import Basis, Index, encoded
+from unabridged.engine.attention.kernels.index import Index, encoded
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.prefill import PrefillAttention
 from unabridged.engine.attention.refresh import Phase, Schedule
@@ -97,10 +98,11 @@ def _cache(device: str, seed: int, indexed: bool) -> LayerCache:
         return LayerCache(bank)
     random = torch.Generator().manual_seed(seed)
     turned = torch.linalg.qr(torch.randn(SHAPE.kv_heads, SHAPE.dim, SHAPE.dim, generator=random)).Q[:, :, :32]
-    parts = torch.zeros(SHAPE.kv_heads, SHAPE.dim), 2 * turned, turned / 2, torch.ones(SHAPE.kv_heads, 32)
+    parts = torch.zeros(SHAPE.kv_heads, SHAPE.dim), 2 * turned, turned / 2, torch.full((SHAPE.kv_heads, 32), 1 / 512)
     codes = torch.zeros(1, SHAPE.kv_heads, ROOM, 8, dtype=torch.uint8, device=device)
-    scales = torch.full(codes.shape[:3], torch.nan, device=device).to(made.FP8)
-    return LayerCache(bank, Index(codes, scales, Basis(*(part.contiguous().to(device) for part in parts))))
+    return LayerCache(
+        bank, Index(codes, torch.zeros_like(codes[..., 0]), Basis(*(part.contiguous().to(device) for part in parts)))
+    )
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:
@@ -151,6 +153,21 @@ def test_a_context_inside_the_window_is_attended_whole(device: str) -> None:
     decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
     decode.take(0, both.length)
     both.step(decode, Schedule.of(config, LAYERS).dense)
+
+
+def test_a_prompt_across_the_window_is_attended_whole_up_to_it(device: str) -> None:
+    config = replace(settings(), dense_below=128)
+    both = Both(config, device, filled=100)
+    prefill = PrefillAttention(config, SHAPE.heads, both.caches, both.rope, {"exact": 1})
+    layer, (q, k, v) = 0, both.tokens(50)
+    both.context.write(layer, 100, k.transpose(0, 1), v.transpose(0, 1))
+    sparse = both.plain.attend(layer, q.transpose(0, 1)[:, 28:], 128).transpose(0, 1)
+    whole = SparseAttention(both.context, replace(config, sink=512), Rotary(FREQUENCIES))
+    dense = whole.attend(layer, q.transpose(0, 1)[:, :28], 100).transpose(0, 1)
+    out = torch.full_like(q, torch.nan, device=device)
+    q, k, v = (x.to(device) for x in (q, k, v))
+    prefill.attend(layer, q, k, v, out, 0, 100)
+    assert_close(out, torch.cat([dense, sparse]))
 
 
 def test_masses_lie_where_the_keys_are(device: str) -> None:
