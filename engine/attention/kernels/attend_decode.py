@@ -68,7 +68,7 @@ class Scratch:
 
 @triton.jit
 def _angle_parts(
-    place, position, limit, recent, gap, divisor, near, far, together,
+    place, position, used, limit, recent, gap, divisor, near, far, together,
     STYLE: tl.constexpr, U: tl.constexpr, F: tl.constexpr, HALF: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Cosines and sines of the positions of each group's first key, `[groups, 1, HALF]`, and of the steps from it to
@@ -83,6 +83,7 @@ def _angle_parts(
     elif STYLE == "dynamic-extend":
         base = tl.where(recent, limit // divisor + position - limit, position // divisor)
         steps = tl.where(recent[:, None], steps, ((position % divisor)[:, None] + steps) // divisor)
+    base = tl.where(used, base, 0)
     f = _frequencies(F, HALF)[None, None, :]
     c0 = tl.zeros([base.shape[0], 1, HALF], tl.float32)
     c1 = tl.zeros([steps.shape[0], U, HALF], tl.float32)
@@ -211,7 +212,9 @@ def _attend(
             gap = tl.where(chunks > 0, tl.maximum(last + CHUNK - limit, 0), 0)
     if EARLY:
         place = split * KEYS + places
-        c0, s0, c1, s1 = _angle_parts(place, place, 0, place < 0, 0, 1, near, far, together, STYLE, U, F, HALF, WIDE)
+        c0, s0, c1, s1 = _angle_parts(
+            place, place, place >= 0, 0, place < 0, 0, 1, near, far, together, STYLE, U, F, HALF, WIDE
+        )
     length = sinks + kept + own + 1 - limit
     tiles = tl.cdiv(length, KEYS)
     share = 1 if ONE else tl.cdiv(tiles, tl.num_programs(0))
@@ -246,15 +249,15 @@ def _attend(
             position = tl.where(middle, start + (place - SINK) % CHUNK, position)
         page = table_row + position // 16
         used = place < length
+        if CLIPPED:
+            used = used & (recent | (position < limit))
         k_slot = tl.load(k_table + page, mask=used, other=0).to(tl.int64)
         v_slot = k_slot if SHARED else tl.load(v_table + page, mask=used, other=0).to(tl.int64)
         if not EARLY:
             c0, s0, c1, s1 = _angle_parts(
-                place, position, limit, recent, gap, divisor, near, far, together, STYLE, U, F, HALF, WIDE
+                place, position, used, limit, recent, gap, divisor, near, far, together, STYLE, U, F, HALF, WIDE
             )
-        valid = place[:, None] + inside[None, :] < length
-        if CLIPPED:
-            valid = valid & (recent | (position < limit))[:, None]
+        valid = used[:, None] & (place[:, None] + inside[None, :] < length)
         offset = (position % 16)[:, None] + inside[None, :]
         k_row = k + (k_slot[:, None] * (16 * D) + offset * D)[:, :, None] + f[None, None, :]
         v_row = v + (v_slot[:, None] * (16 * D) + offset * D)[:, :, None] + d[None, None, :]
