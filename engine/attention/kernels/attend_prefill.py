@@ -128,12 +128,16 @@ def capability(device: torch.device) -> tuple[int, int]:
 
 def tile_for(rows: int, dim: int, far: bool, card: tuple[int, int]) -> Tile:
     """The tile for blocks of `rows` rows (queries times heads of a group); far: angles come from two tables."""
-    if card[0] == 9:
-        # Products of warpgroups: 255 registers hold 256 rows of a head of 128, or 128 rows and one more pair of angles.
-        best = Tile(128, 64, 8, 1) if dim > 128 else Tile(128, 64, 8, 2) if far else Tile(256, 64, 8, 2)
-    else:
+    if dim > 128:
+        best = Tile(64, 32, 8, 1, once=True)
+    elif card[0] != 9:
         # 99 KiB of shared memory, and products that take their operands from registers.
-        best = Tile(64, 32, 8, 1, once=True) if dim > 128 else Tile(128, 32, 8, 2, once=True)
+        best = Tile(128, 32, 8, 2, once=True)
+    elif far or dim == 96:
+        best = Tile(128, 64, 8, 2)
+    else:
+        # Products of warpgroups: 255 registers just hold so many rows, with one pair of angles.
+        best = Tile(256, 64, 8, 2)
     fitting = max(64, triton.next_power_of_2(rows))
     return best if fitting >= best.rows else Tile(fitting, best.keys, 4, best.stages, best.once)
 
