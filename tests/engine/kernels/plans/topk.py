@@ -18,10 +18,12 @@ def _launches(
 
 
 def plans() -> dict[str, Launch]:
-    """The 8B shape."""
+    """The 8B shape. The first launch of a long list is a part of its second: it compiles in slow runs."""
     chunks = meta.CONTEXT // 16
+    first = _launches("first stage", 1, chunks, 2048, Span(256, chunks))
+    del first["first stage, launch 1"]
     return {
-        **_launches("first stage", 1, chunks, 2048, Span(256, chunks)),
+        **first,
         **_launches("second stage", 1, 2048, 128, meta.kept(1, 8, 2048)),
     }
 
