@@ -70,8 +70,8 @@ def plan_score_exact(
     group = heads // bank.heads
     columns = tokens // average * group
     chunks = scores.shape[2]
-    listed = isinstance(candidates, Kept)
-    width = candidates.starts.shape[2] if listed else chunks
+    kept = candidates if isinstance(candidates, Kept) else None
+    width = kept.starts.shape[2] if kept else chunks
     if chunks % width:
         raise ValueError(f"scores of {chunks} chunks for lists of {width}")
     turned = style not in ("relative", "infllm")
@@ -91,8 +91,8 @@ def plan_score_exact(
             "k": bank.k,
             "k_table": bank.k_table,
             "k_scale": bank.k_scale,
-            "starts": candidates.starts if listed else rows.limits,
-            "count": candidates.count if listed else rows.limits,
+            "starts": kept.starts if kept else rows.limits,
+            "count": kept.count if kept else rows.limits,
             "near": rope.near,
             "far": rope.far,
             "scores": scores,
@@ -101,17 +101,17 @@ def plan_score_exact(
             "chunks": chunks,
             "pages": bank.k_table.shape[2],
             "width": width,
-            "span_start": 0 if listed else candidates.start,
+            "span_start": candidates.start if isinstance(candidates, Span) else 0,
         },
         {
             "T": tokens,
             "GROUP": group,
             "G": bank.heads,
             "D": dim,
-            "F": min(64, triton.next_power_of_2(dim // 2)),
+            "F": min(64 if turned else 128, triton.next_power_of_2(dim // 2)),
             "L": chunk,
             "PAGE": PAGE,
-            "LISTS": candidates.starts.shape[1] if listed else 0,
+            "LISTS": kept.starts.shape[1] if kept else 0,
             "PARTS": chunks // width,
             "STYLE": style,
             "STREAM": stream,
