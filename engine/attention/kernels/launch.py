@@ -19,6 +19,8 @@ from triton.compiler.compiler import ASTSource, make_backend
 from triton.runtime.jit import KernelInterface, create_function_from_signature
 
 Argument = Tensor | int | float | None
+# Triton's launcher takes these for its own; its interpreter does not, and would let a kernel use them.
+RESERVED = frozenset(("stream", "grid", "device", "device_type", "warmup"))
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Launch:
     constants: Mapping[str, Any] = field(default_factory=dict)
     warps: int = 4
     stages: int = 2
+
+    def __post_init__(self) -> None:
+        taken = RESERVED & (self.arguments.keys() | self.constants.keys())
+        assert not taken, f"the launcher keeps these argument names for itself: {', '.join(sorted(taken))}"
 
     def run(self) -> None:
         """Queue it on the current stream."""
