@@ -39,7 +39,10 @@ class Taken:
 
 
 class DecodeAttention:
-    """See the module. One instance serves all layers."""
+    """See the module. One instance serves all layers.
+
+    Steps write where `first` says, those before a recording too: the tables must have slots there.
+    """
 
     def __init__(
         self, config: AttentionConfig, heads: int, caches: Sequence[LayerCache], rope: RopeTables, mass: bool = False

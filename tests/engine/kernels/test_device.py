@@ -7,17 +7,18 @@ import torch
 from tests.engine.kernels import made
 from torch import Tensor
 
-from unabridged.engine.attention.config import AttentionConfig, LayerAttention, Stage
+from unabridged.engine.attention.config import AttentionConfig, Join, LayerAttention, Stage
 from unabridged.engine.attention.device import DecodeAttention
 from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.bank_write import write_plain
 from unabridged.engine.attention.kernels.index import Index, encoded
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.prefill import PrefillAttention
-from unabridged.engine.attention.refresh import Phase, Schedule
+from unabridged.engine.attention.refresh import Graphs, Phase, Schedule
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.sparse import SparseAttention
 from unabridged.engine.attention.stages import LayerCache
+from unabridged.engine.attention.witness import Seen, Witness
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.tables import Context
 
@@ -47,7 +48,7 @@ class Both:
         self.plain = SparseAttention(self.context, plain, Rotary(FREQUENCIES))
         self.caches = [_cache(device, layer, indexed) for layer in range(LAYERS)]
         self.rope = RopeTables.of(FREQUENCIES, ROOM + 64, device)
-        self.length = filled
+        self.length, self.seen = filled, list[Seen]()
         self.one = torch.zeros(1, dtype=torch.int32, device=device)
         for layer in range(LAYERS):
             _, k, v = self.tokens(filled)
@@ -78,7 +79,8 @@ class Both:
         for layer in range(LAYERS):
             q, k, v = self.tokens(1)
             self.context.write(layer, self.length, k.transpose(0, 1), v.transpose(0, 1))
-            expected, _ = self.plain.decode(layer, q[0], k[0], v[0], self.length)
+            expected, seen = self.plain.decode(layer, q[0], k[0], v[0], self.length)
+            self.seen.append(seen)
             out = torch.full_like(q[None], torch.nan, device=self.device)
             q, k, v = (x[None].to(self.device) for x in (q, k, v))
             attention.step(layer, q, k, v, out, phase)
@@ -110,17 +112,20 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     assert (found.cpu() - expected).norm() <= bound * expected.norm()
 
 
-@pytest.mark.parametrize("stages", [EXACT, PAPER], ids=["exact", "paper"])
-def test_a_prompt_and_the_answer_after_it(stages: tuple[Stage, ...], device: str) -> None:
-    config = settings(stages)
+@pytest.mark.parametrize(("stages", "join", "prompt"), [(EXACT, "kv", 70), (PAPER, "joint", 6)], ids=["exact", "paper"])
+def test_a_prompt_and_the_answer_after_it(stages: tuple[Stage, ...], join: Join, prompt: int, device: str) -> None:
+    config = replace(settings(stages), join=join)
     both = Both(config, device, filled=192)
     prefill = PrefillAttention(config, SHAPE.heads, both.caches, both.rope, {"exact": 1})
-    both.prefill(prefill, 70)
+    both.prefill(prefill, prompt)
     decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
     decode.take(0, both.length, prefill.taken())
-    schedule = Schedule.of(config, LAYERS)
-    for step in range(4):
-        both.step(decode, schedule.phase(step))
+    steps = Schedule.of(config, LAYERS).steps[:2]
+    # Every stage, none, the last alone: in one layer or the other.
+    last = len(stages) - 1
+    assert {due for phase in steps for due in phase.due} == {0, last, last + 1}
+    for phase in steps:
+        both.step(decode, phase)
 
 
 def test_an_index_that_keeps_everything_changes_nothing(device: str) -> None:
@@ -136,15 +141,22 @@ def test_an_index_that_keeps_everything_changes_nothing(device: str) -> None:
     assert torch.equal(index.codes[0, :, :64], codes[:, :64])
 
 
-def test_coverage_is_that_of_the_plain_implementation(device: str) -> None:
+def test_coverage_and_masses_of_a_step(device: str) -> None:
     config = settings()
     both = Both(config, device, filled=300)
-    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
+    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope, mass=True)
     decode.take(0, both.length)
     assert decode.coverage().tolist() == [[1.0], [1.0]]
     both.step(decode, Schedule.of(config, LAYERS).all)
     assert decode.coverage().mean().item() == pytest.approx(both.plain.coverage, abs=1e-3)
     assert both.plain.coverage < 0.9
+    seen = Witness(0, ROOM)
+    for one in both.seen:
+        seen.see(one)
+    mass = decode.attended(0).cpu()
+    assert mass.sum().item() == pytest.approx(LAYERS * SHAPE.heads, rel=1e-3)
+    for position, share in seen.shares():
+        assert mass[position // 16].item() / mass.sum().item() == pytest.approx(share, abs=1e-3)
 
 
 def test_a_context_inside_the_window_is_attended_whole(device: str) -> None:
@@ -170,17 +182,41 @@ def test_a_prompt_across_the_window_is_attended_whole_up_to_it(device: str) -> N
     assert_close(out, torch.cat([dense, sparse]))
 
 
-def test_masses_lie_where_the_keys_are(device: str) -> None:
-    config = settings()
-    both = Both(config, device, filled=300)
-    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope, mass=True)
-    decode.take(0, both.length)
-    both.step(decode, Schedule.of(config, LAYERS).all)
-    mass = decode.attended(0).cpu()
-    assert mass.sum().item() == pytest.approx(LAYERS * SHAPE.heads, rel=1e-3)
-    assert mass[both.length // 16 + 1 :].sum() == 0
-    assert mass[0] > 0
-    assert mass[both.length // 16] > 0
+@pytest.mark.gpu
+def test_recorded_steps_are_those_that_run_one_by_one(device: str) -> None:
+    config = settings((Stage(64, 16, 96, "index", 1), Stage(64, 16, 32, "exact", 1)), (4, 4, 2))
+    schedule = Schedule.of(config, LAYERS)
+    found = []
+    for recorded in (False, True):
+        both = Both(config, device, filled=300, indexed=True)
+        decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
+        inputs = [tuple(x[None].to(device) for x in both.tokens(1)) for _ in range(LAYERS)]
+        outs = torch.full((LAYERS, 1, 1, SHAPE.heads, SHAPE.dim), torch.nan, device=device)
+
+        def step(
+            phase: Phase,
+            decode: DecodeAttention = decode,
+            inputs: list[tuple[Tensor, ...]] = inputs,
+            outs: Tensor = outs,
+        ) -> None:
+            decode.begin(phase)
+            for layer, (q, k, v) in enumerate(inputs):
+                decode.step(layer, q, k, v, outs[layer], phase)
+
+        # Recording writes to the bank behind the context's end.
+        decode.take(0, both.length)
+        graphs = Graphs()
+        if recorded:
+            graphs.capture(schedule.distinct[:-1], step)
+            decode.take(0, both.length)
+        for number in range(9):
+            for own in inputs:
+                for x in own:
+                    x.mul_(-1.1)
+            (graphs.replay if recorded else step)(schedule.phase(number) if number else schedule.all)
+            found.append(outs.clone())
+    assert not torch.stack(found).isnan().any()
+    assert all(torch.equal(one, other) for one, other in zip(found[:9], found[9:], strict=True))
 
 
 def test_every_step_of_a_period_renews_as_many_layers() -> None:
