@@ -54,11 +54,11 @@ class Decoding:
         self.q, self.k, self.v = q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)
         self.out = torch.empty_like(self.q)
         self.restart()
-        self.step(Phase((0,) * LAYERS))
 
     def restart(self) -> None:
-        """Back to `length` tokens; masks stand."""
+        """Back to `length` tokens, all masks new."""
         self.attention.first.fill_(self.length - 1)
+        self.step(Phase((0,) * LAYERS))
 
     def step(self, phase: Phase) -> None:
         """What a model's step does, without the model."""
@@ -96,7 +96,6 @@ class Decoding:
         """Each part of a layer's step, alone, for all layers in one graph."""
         one = self.attention
         self.restart()
-        self.step(Phase((0,) * LAYERS))
         yield self._part("write", lambda i: self._write(i), 0)
         if self.caches[0].index is not None:
             yield self._part("encode 64", self._encoder(), 64 * G * D * self._bytes())

@@ -55,7 +55,7 @@ class Dense:
                 return _merge(*(attend(q, k, v, causal) for k, v, causal in parts if k.shape[2]))
 
             try:
-                yield f"{name} bf16", eager_time(both, repeats=2)
+                yield f"{name} bf16", eager_time(both, repeats=1 if self.length > 1 << 21 else 2)
             except RuntimeError as error:
                 say(f"dense prefill, {name}: {_first_line(error)}")
 

@@ -60,6 +60,7 @@ class DecodeAttention:
         self.rows = [Rows(self._sequence, self.first, self._limits[i], self._divisors[i]) for i in range(layers)]
         nowhere = torch.zeros_like(self.first)
         self._whole = Rows(self._sequence, self.first, nowhere, torch.ones_like(nowhere))
+        self._everywhere = torch.full_like(self.first, torch.iinfo(torch.int32).max)
         self._due: dict[Phase, Tensor] = {}
         lists = 1 if config.join == "joint" else kv_heads
         self.masks = Masks(self.stages, sequences, lists, heads, device)
@@ -99,6 +100,7 @@ class DecodeAttention:
         """One layer of a step: q, out `[B, 1, H, D]`, k and v `[B, 1, G, D]`, all un-rotated."""
         write(k, v, self._caches[layer].bank, self._sequence, self.first)
         if phase.dense:
+            self._index_newest(layer)
             self._attend_all(layer, q, out)
             return
         due = phase.due[layer]
@@ -132,6 +134,12 @@ class DecodeAttention:
             capacity=self.capacity,
             mass=None if self.mass is None else self.mass[layer],
         )
+
+    def _index_newest(self, layer: int) -> None:
+        # No renewal follows that would encode what left the stream: past the window all of it must be there.
+        cache = self._caches[layer]
+        if cache.index is not None:
+            encode(cache.bank, cache.index, self.first, self._everywhere, 1)
 
     def _attend_all(self, layer: int, q: Tensor, out: Tensor) -> None:
         # With its limit at 0 a row is all stream, and every style gives true positions.

@@ -287,6 +287,20 @@ def test_settings_out_of_range_are_refused_by_name(field: str, value: Scalar) ->
         choose(AttentionChoice(overrides={field: value}), 8192)
 
 
+def test_only_an_engine_with_an_index_takes_presets_that_need_one() -> None:
+    assert choose(AttentionChoice(), 131072).name == "3k"
+    assert choose(AttentionChoice(), 131072, indexed=True).name == "3k-index"
+    assert choose(AttentionChoice(), 8192, indexed=True).name == "8k-index"
+    for choice in (AttentionChoice(preset="3k-index"), AttentionChoice(overrides={"scorer": "index"})):
+        with pytest.raises(BadRequest, match="index"):
+            choose(choice, 131072)
+    with pytest.raises(BadRequest, match="later stage"):
+        choose(AttentionChoice(preset="3k", overrides={"scorer": "index"}), 131072, indexed=True)
+    for override in ({"selection_rope": "true"}, {"extension": False}):
+        with pytest.raises(BadRequest, match="un-rotated"):
+            choose(AttentionChoice(preset="3k-index", overrides=override), 131072, indexed=True)  # type: ignore[arg-type]
+
+
 def test_an_unknown_preset_is_refused_with_those_known() -> None:
     with pytest.raises(BadRequest, match=r'"9k" is unknown.*3k, 5k, 8k'):
         choose(AttentionChoice(preset="9k"), 8192)

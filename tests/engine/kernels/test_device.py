@@ -29,6 +29,7 @@ SHAPE = made.Shape(4, 2, 64)
 LAYERS, ROOM = 2, 512
 FREQUENCIES = 10000.0 ** (-torch.arange(0, SHAPE.dim, 2).double() / SHAPE.dim)
 EXACT = (Stage(64, 16, 96, "exact", 1), Stage(64, 16, 32, "exact", 1))
+INDEX = (Stage(64, 16, 512, "index", 1), Stage(64, 16, 32, "exact", 1))
 PAPER = (Stage(64, 32, 128), Stage(64, 16, 64), Stage(64, 8, 32))
 
 
@@ -112,6 +113,14 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     assert (found.cpu() - expected).norm() <= bound * expected.norm()
 
 
+def codes_of(both: Both, at: slice) -> tuple[Tensor, Tensor]:
+    """Codes of the first layer's keys at these positions: found, and as the plain encoder makes them."""
+    index = both.caches[0].index
+    assert index is not None
+    k, _ = both.context.read(0, at.start, at.stop)
+    return index.codes[0, :, at], encoded(k.to(both.device), index.basis)[0]
+
+
 @pytest.mark.parametrize(("stages", "join", "prompt"), [(EXACT, "kv", 70), (PAPER, "joint", 6)], ids=["exact", "paper"])
 def test_a_prompt_and_the_answer_after_it(stages: tuple[Stage, ...], join: Join, prompt: int, device: str) -> None:
     config = replace(settings(stages), join=join)
@@ -129,16 +138,13 @@ def test_a_prompt_and_the_answer_after_it(stages: tuple[Stage, ...], join: Join,
 
 
 def test_an_index_that_keeps_everything_changes_nothing(device: str) -> None:
-    config = settings((Stage(64, 16, 512, "index", 1), Stage(64, 16, 32, "exact", 1)))
+    config = settings(INDEX)
     both = Both(config, device, filled=320, indexed=True)
     decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
     decode.take(0, both.length)
     both.step(decode, Schedule.of(config, LAYERS).all)
-    index = both.caches[0].index
-    assert index is not None
-    codes, _ = encoded(both.pool.k[0, :, :256].to(device), index.basis)
     # The limit came from 0: what lies further behind it than a renewal moves it is the prompt's to encode.
-    assert torch.equal(index.codes[0, :, :64], codes[:, :64])
+    assert torch.equal(*codes_of(both, slice(0, 64)))
 
 
 def test_coverage_and_masses_of_a_step(device: str) -> None:
@@ -159,12 +165,13 @@ def test_coverage_and_masses_of_a_step(device: str) -> None:
         assert mass[position // 16].item() / mass.sum().item() == pytest.approx(share, abs=1e-3)
 
 
-def test_a_context_inside_the_window_is_attended_whole(device: str) -> None:
-    config = replace(settings(), dense_below=512)
-    both = Both(replace(config, dense_below=0, sink=512), device, filled=150)
+def test_a_context_inside_the_window_is_attended_whole_and_indexed(device: str) -> None:
+    config = replace(settings(INDEX), dense_below=512)
+    both = Both(replace(config, dense_below=0, sink=512), device, filled=150, indexed=True)
     decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
     decode.take(0, both.length)
     both.step(decode, Schedule.of(config, LAYERS).dense)
+    assert torch.equal(*codes_of(both, slice(150, 151)))
 
 
 def test_a_prompt_across_the_window_is_attended_whole_up_to_it(device: str) -> None:
@@ -184,7 +191,7 @@ def test_a_prompt_across_the_window_is_attended_whole_up_to_it(device: str) -> N
 
 @pytest.mark.gpu
 def test_recorded_steps_are_those_that_run_one_by_one(device: str) -> None:
-    config = settings((Stage(64, 16, 96, "index", 1), Stage(64, 16, 32, "exact", 1)), (4, 4, 2))
+    config = settings(INDEX, (4, 4, 2))
     schedule = Schedule.of(config, LAYERS)
     found = []
     for recorded in (False, True):
