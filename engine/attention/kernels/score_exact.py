@@ -27,7 +27,6 @@ from unabridged.engine.attention.kernels.score_exact_kernel import score_chunks
 
 # Programs that a launch should have at least: what fits on a card at once, twelve to each of 128 multiprocessors. Loads
 # of keys wait for those of the table before them; only other programs hide that.
-_PROGRAMS = 1536
 
 
 def score_exact(
@@ -75,10 +74,10 @@ def plan_score_exact(
     if chunks % width:
         raise ValueError(f"scores of {chunks} chunks for lists of {width}")
     turned = style not in ("relative", "infllm")
-    tile = _tile(columns, dim, turned)
+    tile = _tile(columns, dim, turned, kept is not None, bank.k.element_size())
     tiles = triton.cdiv(chunks, max(1, tile.block // chunk))
     programs = rows.count * bank.heads
-    splits = max(1, min(tiles, triton.cdiv(_PROGRAMS, programs)))
+    splits = max(1, min(tiles, triton.cdiv(tile.programs, programs)))
     return Launch(
         score_chunks,
         (programs * splits,),
@@ -129,21 +128,28 @@ def plan_score_exact(
 
 @dataclass(frozen=True)
 class _Tile:
-    """Keys and query columns of one product, warps, depth of the pipeline."""
+    """Keys and query columns of one product, warps, depth of the pipeline; programs that keep a large card busy."""
 
     block: int
     columns: int
     warps: int
     stages: int
+    programs: int = 2048
 
 
-def _tile(columns: int, dim: int, turned: bool) -> _Tile:
+def _tile(columns: int, dim: int, turned: bool, listed: bool, key_bytes: int) -> _Tile:
+    """Measured on an H200, but for rotated keys (docs/log.md)."""
     padded = max(8, triton.next_power_of_2(columns))
     if turned:
         # Angles fill the registers; keeping several tiles' in shared memory would exceed a small card's.
         padded = min(padded, 64 if dim <= 128 else 8)
         return _Tile(64 if padded > 16 else 32, padded, 8 if padded > 16 else 4, 1)
-    return _Tile(64, min(padded, 128 if dim <= 128 else 32), 4, 4)
+    padded = min(padded, 128 if dim <= 128 else 32)
+    if dim > 128:
+        return _Tile(64, padded, 4, 4)
+    if padded > 16:
+        return _Tile(128 if key_bytes == 1 else 64, padded, 4, 3, 8192)
+    return _Tile(32, padded, 2, 3) if listed else _Tile(128, padded, 4, 5)
 
 
 def _dot_type(keys: torch.dtype) -> tl.dtype:
