@@ -137,7 +137,7 @@ def tile_for(rows: int, dim: int, far: bool, card: tuple[int, int]) -> Tile:
         best = Tile(128, 64, 8, 2)
     else:
         # Products of warpgroups: 255 registers just hold so many rows, with one pair of angles.
-        best = Tile(256, 64, 8, 2)
+        best = Tile(256, 64, 8, 1)
     fitting = max(64, triton.next_power_of_2(rows))
     return best if fitting >= best.rows else Tile(fitting, best.keys, 4, best.stages, best.once)
 

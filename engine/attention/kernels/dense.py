@@ -32,8 +32,10 @@ def attend_dense(q: Tensor, bank: Bank, sequence: int, first: int, rope: RopeTab
     result, lse = _attend(turned, k[:, first:], v[:, first:], causal=True)
     if first:
         before, before_lse = _attend(turned, k[:, :first], v[:, :first], causal=False)
-        # before's share is e^before_lse / (e^before_lse + e^lse).
-        result = torch.lerp(result, before, torch.sigmoid(before_lse - lse)[..., None].to(result.dtype))
+        # Shares e^a / (e^a + e^b). Both of them, and in float32: the shorter part's values are the larger ones, so that
+        # an error of 1 - share beside its little share would count.
+        own = torch.sigmoid(lse - before_lse)[..., None]
+        result = result.mul_(own).addcmul_(before, torch.sigmoid(before_lse - lse)[..., None])
     out.copy_(result.transpose(0, 1))
 
 
