@@ -97,7 +97,7 @@ class Decoding:
         one = self.attention
         self.restart()
         yield self._part("write", lambda i: self._write(i), 0)
-        if self.caches[0].index is not None:
+        if one.stages[-1].indexed:
             yield self._part("encode 64", self._encoder(), 64 * G * D * self._bytes())
         for number, stage in enumerate(one.stages[-1].settings):
             launches = 2 if stage.scorer == "index" else 1

@@ -57,7 +57,7 @@ class Prefilling:
         ints = [torch.tensor([value], dtype=torch.int32, device="cuda") for value in (0, self.start)]
         k, v = self.k[None], self.v[None]
         yield Part("write", graph_time(lambda: write(k, v, cache.bank, *ints)), 0, 1)
-        if (index := cache.index) is not None:
+        if stages.indexed and (index := cache.index) is not None:
             end = ints[1] + QUERIES
             yield Part("encode", graph_time(lambda: encode(cache.bank, index, ints[1], end, QUERIES)), 0, 1)
         span = stages.span(self.start + QUERIES - self.config.stream)

@@ -111,7 +111,8 @@ class DecodeAttention:
     def renew(self, layer: int, q: Tensor, due: int) -> None:
         """Run the layer's stages from number `due` on."""
         cache = self._caches[layer]
-        if due == 0 and cache.index is not None:
+        if due == 0 and self.stages[layer].indexed:
+            assert cache.index is not None
             encode(cache.bank, cache.index, self._left[layer], self._limits[layer], self._grown)
         kept = self.masks.target(layer, due)
         self.stages[layer].run(q, self.rows[layer], cache, kept, self.span, self.room, due)
@@ -138,7 +139,8 @@ class DecodeAttention:
     def _index_newest(self, layer: int) -> None:
         # No renewal follows that would encode what left the stream: past the window all of it must be there.
         cache = self._caches[layer]
-        if cache.index is not None:
+        if self.stages[layer].indexed:
+            assert cache.index is not None
             encode(cache.bank, cache.index, self.first, self._everywhere, 1)
 
     def _attend_all(self, layer: int, q: Tensor, out: Tensor) -> None:

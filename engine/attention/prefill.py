@@ -68,7 +68,8 @@ class PrefillAttention:
         cache, length = self._caches[layer], len(q)
         device = q.device
         write(k[None], v[None], cache.bank, _int(sequence, device), _int(start, device))
-        if cache.index is not None:
+        if self.stages[layer].indexed:
+            assert cache.index is not None
             begin, end = torch.zeros(2, cache.bank.k_table.shape[0], dtype=torch.int32, device=device).unbind(0)
             begin[sequence], end[sequence] = start, start + length
             encode(cache.bank, cache.index, begin, end, length)

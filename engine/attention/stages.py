@@ -15,10 +15,11 @@ from torch import Tensor
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.coverage import FILL
 from unabridged.engine.attention.kernels.index import Index
+from unabridged.engine.attention.kernels.index_columns import Columns
 from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.kernels.score_exact import score_exact
-from unabridged.engine.attention.kernels.score_index import Columns, score_index
+from unabridged.engine.attention.kernels.score_index import score_index
 from unabridged.engine.attention.kernels.score_rep import score_rep
 from unabridged.engine.attention.kernels.topk import Scratch, keep_best
 
@@ -46,6 +47,11 @@ class Stages:
 
     def __len__(self) -> int:
         return len(self.settings)
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the first stage reads an index of the keys."""
+        return self.settings[0].scorer == "index"
 
     def span(self, longest: int) -> Span:
         """The first stage's candidates where no limit lies past `longest`."""
@@ -80,9 +86,12 @@ class Stages:
             assert cache.index is not None
             assert isinstance(candidates, Span)
             columns = room.columns_of(rows.count)
+            # Blocks of several queries are a prompt's, and all of one sequence.
+            together = q.shape[1] > 1
             score_index(
-                q, rows, cache.index, candidates, stage.chunk, style, config.stream, rope, scores, columns, average
-            )
+                q, rows, cache.index, candidates, stage.chunk, style, config.stream, rope, scores, columns, average,
+                together,
+            )  # fmt: skip
         elif stage.scorer == "exact":
             score_exact(q, rows, cache.bank, candidates, stage.chunk, style, config.stream, rope, scores, average)
         else:
@@ -114,9 +123,10 @@ class Workspace:
         heads, device = cache.bank.heads, cache.bank.k_table.device
         most = max(len(one) for one in stages)
         widths = [max(one.width(number, span) for one in stages if number < len(one)) for number in range(most)]
-        columns = None
-        if cache.index is not None:
-            queries //= min(one.average[0] for one in stages)
+        columns, indexed = None, [one for one in stages if one.indexed]
+        if indexed:
+            assert cache.index is not None
+            queries //= min(one.average[0] for one in indexed)
             columns = Columns.empty(rows, heads, queries // heads, cache.index.width, device)
         scores = torch.empty(rows * heads * max(widths), dtype=torch.float32, device=device)
         return cls(scores, columns, tuple(Scratch.of(rows * lists, width, device) for width in widths))
