@@ -9,13 +9,15 @@ One kernel serves every stage. Its candidates are a span or the chunks that the 
 chunk c is part c % (unit / chunk) of list entry c // (unit / chunk).
 """
 
+import torch
 import triton
+import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
-from unabridged.engine.attention.kernels.numbers import dot_type
+from unabridged.engine.attention.kernels.numbers import INTERPRETED, dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
 from unabridged.engine.attention.kernels.score_rep_kernel import many_queries, one_query
 
@@ -80,12 +82,18 @@ def plan_score_rep(
         tile = width // padded * depth
         constants |= {"PADDED": padded, "BD": triton.next_power_of_2(dim), "WIDTH": width, "DEPTH": depth}
     else:
-        tile, warps = 32 if dim > 128 or style in ("dynamic-extend", "true") else 64, 8
+        # Twice as many chunks where the compiler keeps them in registers.
+        tile, warps = 32 if listed or dim > 128 or style in ("dynamic-extend", "true") else 64, 8
         constants |= {"T": queries, "BT": max(16, triton.next_power_of_2(queries)), "TILE": tile}
-        constants |= {"BD": triton.next_power_of_2(dim), "DOT": dot_type(q.dtype)}
+        constants |= {"BD": triton.next_power_of_2(dim), "DOT": _product_type(bank.k.dtype, q.dtype)}
     # Rows are neighbours in the grid: blocks of one sequence read the same keys at about the same time.
     grid = (rows.count * triton.cdiv(scores.shape[2], tile), bank.heads)
     return Launch(one_query if queries == 1 else many_queries, grid, arguments, constants, warps, stages=1)
+
+
+def _product_type(keys: torch.dtype, queries: torch.dtype) -> tl.dtype:
+    """FP8 converts to float16 in half the instructions that bfloat16 takes, and both hold it exactly."""
+    return tl.float16 if keys == torch.float8_e4m3fn and not INTERPRETED else dot_type(queries)
 
 
 def _wide(style: SelectionRope, stream: int, chunks: int, rope: RopeTables) -> bool:
