@@ -4,6 +4,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -54,6 +55,8 @@ def _processor() -> str:
 
 
 def _commit() -> str:
+    if shutil.which("git") is None:
+        return "unknown"
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=RESULTS.parent
     )
