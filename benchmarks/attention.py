@@ -3,7 +3,7 @@
     python -m benchmarks.attention [--contexts 131072 1048576 3145728] [--bank fp8|bf16] [--only dense decode ...]
 
 Rows are microseconds (decode) or milliseconds (prefill of 32K queries) a layer. Decode rows are CUDA graphs of all 32
-layers; four layers have data of their own, each used by eight of the 32 (three when memory is short). "x" is the best
+layers; four layers have data of their own, each used by eight of the 32 (fewer when memory is short). "x" is the best
 dense time of the same run divided by ours. Writes benchmarks/results/attention.json. The last table projects to a card
 that was not there, and says how.
 """
