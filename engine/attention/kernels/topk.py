@@ -3,10 +3,10 @@
 Scores are compared on a grid of 16 bits: 2^-8 logits inside +-64, 2^-4 from there to +-1024, equal beyond; of equals
 the lower place is kept. A NaN counts as a chunk that does not exist. The result is the same in every run.
 
-Few chunks: one program a list holds all keys in registers and finds the threshold bit by bit. Many: the list is cut in
-S splits, and three launches count the upper bytes of keys, count the lower bytes of those at the threshold's upper
-byte, and write. Each program adds up its list's counts for itself, so the launches share plain sums, nothing has to be
-cleared, and the order of programs matters nowhere.
+Few chunks: one program a list holds all keys in registers and finds the threshold two bits at a time. Many: the list is
+cut in S splits of one block each, and three launches count the upper bytes of keys, count the lower bytes of those at
+the threshold's upper byte, and write. Counts are of the keys above each byte, summed with atomics (whole numbers: any
+order gives the same), so that whoever needs the threshold's byte finds it with one load and one reduction.
 """
 
 from dataclasses import dataclass
@@ -20,21 +20,24 @@ from unabridged.engine.attention.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import Kept, Span
 
 NARROW = 8192
-_BLOCK = 4096
-# Programs that a first launch aims at: two for each multiprocessor of a large card.
-_PROGRAMS = 256
+# Scores of all lists up to which small blocks spread them better over a large card's multiprocessors.
+_SPREAD = 1 << 20
 
 
 @dataclass(frozen=True)
 class Scratch:
     """What the launches of one top-K share: usable again and again, by one top-K at a time.
 
-    high, low `[R * J, S, 256]` int32: keys of a split by upper and lower byte; partial `[R * J, S]` float32: what a
-    split dropped; arrived `[R * J]` int32: splits that are done, zero between uses. None for lists of one program.
+    high, low `[R * J, 256]` int32: a list's keys above each upper byte, and above each lower byte under the threshold's
+    upper byte `top` `[R * J]` int32; high is zero between uses. own `[R * J, S, 256]` int32: what a split added to low,
+    and from bit 16 on its keys at that byte. partial `[R * J, S]` float32: what a split dropped; arrived `[R * J]`
+    int32: splits that are done, zero between uses. None for lists of one program.
     """
 
     high: Tensor | None
     low: Tensor | None
+    top: Tensor | None
+    own: Tensor | None
     partial: Tensor | None
     arrived: Tensor | None
     splits: int
@@ -42,16 +45,19 @@ class Scratch:
 
     @classmethod
     def of(
-        cls, lists: int, chunks: int, device: torch.device | str, narrow: int = NARROW, block: int = _BLOCK
+        cls, lists: int, chunks: int, device: torch.device | str, narrow: int = NARROW, block: int | None = None
     ) -> "Scratch":
-        """For `lists` = R * J lists of `chunks` scores. Lists of up to `narrow` scores take one program each."""
+        """For `lists` = R * J lists of `chunks` scores. Lists of up to `narrow` scores take one program each; longer
+        ones one for each `block` scores (a power of two, at most 32768)."""
         if chunks <= narrow:
-            return cls(None, None, None, None, 1, triton.next_power_of_2(max(chunks, 32)))
-        wanted = min(32, -(-chunks // block), max(1, _PROGRAMS // lists))
-        splits = 1 << (wanted.bit_length() - 1)
-        high, low = (torch.empty(lists, splits, 256, dtype=torch.int32, device=device) for _ in range(2))
+            return cls(None, None, None, None, None, None, 1, triton.next_power_of_2(max(chunks, 32)))
+        block = block or (2048 if lists * chunks <= _SPREAD else 4096)
+        splits = -(-chunks // block)
+        high, low = (torch.zeros(lists, 256, dtype=torch.int32, device=device) for _ in range(2))
+        top, arrived = (torch.zeros(lists, dtype=torch.int32, device=device) for _ in range(2))
+        own = torch.empty(lists, splits, 256, dtype=torch.int32, device=device)
         partial = torch.empty(lists, splits, dtype=torch.float32, device=device)
-        return cls(high, low, partial, torch.zeros(lists, dtype=torch.int32, device=device), splits, block)
+        return cls(high, low, top, own, partial, arrived, splits, block)
 
 
 def keep_best(
@@ -62,7 +68,7 @@ def keep_best(
     scores `[R, G, C]` float32, -inf for chunks that do not exist. join: the heads share one list (J = 1), a chunk has
     its best head's score. trail: a chunk ranks as high as the best of the `trail` chunks right before it, where their
     tokens follow each other. Lists may name longer chunks, each of which is scored in C / K parts. `kept.dropped` is of
-    own scores, not of ranks.
+    own scores, not of ranks. ValueError for more scores or lists than the scratch has room for.
     """
     for launch in plan_keep_best(scores, candidates, chunk, kept, join, trail, scratch):
         launch.run()
@@ -89,16 +95,19 @@ def plan_keep_best(
     if scratch.high is None:
         warps = max(1, min(16, scratch.block // 512))
         return (Launch(_narrow, (lists,), source | target, constants | pad, warps),)
-    counts: dict[str, Argument] = {"high": scratch.high, "low": scratch.low}
+    high: dict[str, Argument] = {"high": scratch.high}
+    counts: dict[str, Argument] = {"low": scratch.low, "top": scratch.top, "own": scratch.own}
     shared: dict[str, Argument] = {"partial": scratch.partial, "arrived": scratch.arrived}
-    share = -(-chunks // (scratch.splits * scratch.block)) * scratch.block
-    constants |= {"SPLITS": scratch.splits, "SHARE": share}
-    grid, warps = (lists, scratch.splits), max(1, min(8, scratch.block // 256))
+    splits = -(-chunks // scratch.block)
+    if splits > scratch.splits:
+        raise ValueError(f"scratch for {scratch.splits * scratch.block} scores, not {chunks}")
+    grid, warps = (lists, splits), max(1, min(8, scratch.block // 256))
     no_threshold = {name: value for name, value in constants.items() if name != "WANTED"}
+    pad["SPLITS"] = triton.next_power_of_2(splits)
     return (
-        Launch(_count_high, grid, source | {"high": scratch.high}, no_threshold, warps),
-        Launch(_count_low, grid, source | counts, constants, warps),
-        Launch(_write, grid, source | counts | shared | target, constants | pad, warps),
+        Launch(_count_high, grid, source | high | {"low": scratch.low}, no_threshold, warps),
+        Launch(_count_low, grid, source | high | counts, constants, warps),
+        Launch(_write, grid, source | high | counts | shared | target, constants | pad, warps),
     )
 
 
@@ -150,41 +159,34 @@ def _keys(
         rank = tl.maximum(rank, _own(scores, chunks, row, at - back, near, JOINED))
     fine = tl.minimum(tl.maximum(rank, -64.0), 64.0)
     coarse = tl.minimum(tl.maximum(rank, -1024.0), 1024.0) - fine
-    key = tl.floor(fine * 256.0 + coarse * 16.0).to(tl.int32) + 32768
-    exists = own > -float("inf")
-    return own, tl.where(exists, key, 0)
+    # Positive before it is cut to a whole number: that is a floor.
+    key = (coarse * 16.0 + (fine * 256.0 + 32768.0)).to(tl.int32)
+    return own, tl.where(own > -float("inf"), key, 0)
 
 
 @triton.jit
-def _digit(histogram, wanted):
-    """The largest digit with `wanted` keys at or above it (0 if there are fewer), and how many lie above."""
-    bins = tl.arange(0, 256)
-    upward = tl.cumsum(histogram, 0)
-    from_here = tl.sum(histogram, 0) - upward + histogram
-    digit = tl.max(tl.where(from_here >= wanted, bins, 0), 0)
-    return digit, tl.sum(tl.where(bins > digit, histogram, 0), 0)
+def _above(histogram):
+    """How many keys lie above each digit."""
+    return tl.cumsum(histogram, 0, reverse=True) - histogram
 
 
 @triton.jit
-def _counts(store, row, SPLITS: tl.constexpr):
-    """A list's histograms `[S, 256]`."""
-    split = tl.arange(0, SPLITS)[:, None]
-    return tl.load(store + (row.to(tl.int64) * SPLITS + split) * 256 + tl.arange(0, 256)[None, :])
+def _digit(above, WANTED: tl.constexpr):
+    """The smallest digit with fewer than WANTED keys above it, and how many those are."""
+    # `above` falls: of the numbers below WANTED the largest stands first, and one maximum finds both.
+    best = tl.max(tl.where(above < WANTED, above * 256 + (255 - tl.arange(0, 256)), 0), 0)
+    return 255 - (best & 255), best >> 8
 
 
 @triton.jit
-def _emit(starts, row, key, threshold, above, ties, budget, places, WANTED: tl.constexpr):
-    """Write the places of kept keys: those above the threshold, and `budget` of those at it. `above` and `ties` of them
-    lie before. Returns which were kept and the two numbers for what follows."""
-    over = key > threshold
-    tie = (key == threshold) & (key > 0)
+def _kept(key, threshold, above, ties, budget):
+    """Which keys are kept: those above the threshold, and `budget` of those at it. `above` and `ties` of them lie
+    before. And each one's place in the list."""
+    over, tie = key > threshold, key == threshold
     packed = over.to(tl.int32) + (tie.to(tl.int32) << 16)
     before = tl.cumsum(packed, 0) - packed
     earlier = ties + (before >> 16)
-    keep = over | (tie & (earlier < budget))
-    to = above + (before & 0xFFFF) + tl.minimum(earlier, budget)
-    tl.store(starts + row.to(tl.int64) * WANTED + to, places, keep)
-    return keep, above + tl.sum(over.to(tl.int32), 0), ties + tl.sum(tie.to(tl.int32), 0)
+    return over | (tie & (earlier < budget)), above + (before & 0xFFFF) + tl.minimum(earlier, budget)
 
 
 @triton.jit
@@ -219,90 +221,98 @@ def _narrow(
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     own, key = _keys(scores, listed, first, chunks, row, at, chunks, CHUNK, PARTS, JOINED, TRAIL)
-    threshold = 0
-    for step in tl.static_range(16):
-        trial = threshold | (32768 >> step)
-        enough = tl.sum((key >= trial).to(tl.int32), 0) >= WANTED
-        threshold = tl.where(enough, trial, threshold)
-    budget = WANTED - tl.sum((key > threshold).to(tl.int32), 0)
+    threshold, over = 0, 0
+    for step in tl.static_range(8):
+        unit = 16384 >> 2 * step
+        trial = threshold + unit
+        # Three counts in one sum.
+        counts = (key >= trial).to(tl.int64) + ((key >= trial + unit).to(tl.int64) << 16)
+        counts = tl.sum(counts + ((key >= trial + 2 * unit).to(tl.int64) << 32), 0)
+        one, two, three = (
+            (counts & 0xFFFF).to(tl.int32),
+            ((counts >> 16) & 0xFFFF).to(tl.int32),
+            (counts >> 32).to(tl.int32),
+        )
+        over = tl.where(one < WANTED, one, tl.where(two < WANTED, two, tl.where(three < WANTED, three, over)))
+        digit = (one >= WANTED).to(tl.int32) + (two >= WANTED).to(tl.int32) + (three >= WANTED).to(tl.int32)
+        threshold += digit * unit
+    # A threshold of 0 is one that all chunks pass: what is at it does not exist.
+    budget = tl.where(threshold > 0, WANTED - over, 0)
     places = _places(listed, first, chunks, row, at, at < chunks, CHUNK, PARTS)
-    keep, over, ties = _emit(starts, row, key, threshold, 0, 0, budget, places, WANTED)
-    _finish(starts, count, row, over + tl.minimum(ties, budget), WANTED, PAD)
+    keep, to = _kept(key, threshold, 0, 0, budget)
+    tl.store(starts + row.to(tl.int64) * WANTED + to, places, keep)
+    _finish(starts, count, row, over + budget, WANTED, PAD)
     tl.store(dropped + row, _log_sum(tl.where(keep, -float("inf"), own)))
 
 
 @triton.jit
 def _count_high(
-    scores, listed, first, chunks, high,
+    scores, listed, first, chunks, high, low,
     CHUNK: tl.constexpr, PARTS: tl.constexpr, JOINED: tl.constexpr, TRAIL: tl.constexpr,
-    BLOCK: tl.constexpr, SPLITS: tl.constexpr,
-    SHARE: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):  # fmt: skip
     row, split = tl.program_id(0), tl.program_id(1)
-    end = tl.minimum((split + 1) * SHARE, chunks)
-    seen = tl.zeros((256,), tl.int32)
-    for begin in range(split * SHARE, end, BLOCK):
-        at = begin + tl.arange(0, BLOCK)
-        key = _keys(scores, listed, first, chunks, row, at, end, CHUNK, PARTS, JOINED, TRAIL)[1]
-        seen += tl.histogram(key >> 8, 256)
-    tl.store(high + (row.to(tl.int64) * SPLITS + split) * 256 + tl.arange(0, 256), seen)
+    at = split * BLOCK + tl.arange(0, BLOCK)
+    key = _keys(scores, listed, first, chunks, row, at, chunks, CHUNK, PARTS, JOINED, TRAIL)[1]
+    bins = row * 256 + tl.arange(0, 256)
+    if split == 0:
+        tl.store(low + bins, tl.zeros((256,), tl.int32))
+    above = _above(tl.histogram(key >> 8, 256))
+    tl.atomic_add(high + bins, above, above > 0, sem="relaxed")
 
 
 @triton.jit
 def _count_low(
-    scores, listed, first, chunks, high, low,
+    scores, listed, first, chunks, high, low, top, own,
     CHUNK: tl.constexpr, PARTS: tl.constexpr, JOINED: tl.constexpr, TRAIL: tl.constexpr,
     WANTED: tl.constexpr, BLOCK: tl.constexpr,
-    SPLITS: tl.constexpr, SHARE: tl.constexpr,
 ):  # fmt: skip
     row, split = tl.program_id(0), tl.program_id(1)
-    digit = _digit(tl.sum(_counts(high, row, SPLITS), 0), WANTED)[0]
-    end = tl.minimum((split + 1) * SHARE, chunks)
-    seen = tl.zeros((256,), tl.int32)
-    for begin in range(split * SHARE, end, BLOCK):
-        at = begin + tl.arange(0, BLOCK)
-        key = _keys(scores, listed, first, chunks, row, at, end, CHUNK, PARTS, JOINED, TRAIL)[1]
-        seen += tl.histogram(key & 255, 256, (key >> 8) == digit)
-    tl.store(low + (row.to(tl.int64) * SPLITS + split) * 256 + tl.arange(0, 256), seen)
+    at = split * BLOCK + tl.arange(0, BLOCK)
+    key = _keys(scores, listed, first, chunks, row, at, chunks, CHUNK, PARTS, JOINED, TRAIL)[1]
+    bins = tl.arange(0, 256)
+    digit = _digit(tl.load(high + row * 256 + bins), WANTED)[0]
+    if split == 0:
+        tl.store(top + row, digit)
+    upper = key >> 8
+    equal = tl.histogram(key & 255, 256, upper == digit)
+    above = _above(equal) + tl.sum((upper > digit).to(tl.int32), 0)
+    tl.store(own + (row.to(tl.int64) * tl.num_programs(1) + split) * 256 + bins, above | (equal << 16))
+    tl.atomic_add(low + row * 256 + bins, above, above > 0, sem="relaxed")
 
 
 @triton.jit
 def _write(
-    scores, listed, first, chunks, high, low, partial, arrived, starts, count, dropped,
+    scores, listed, first, chunks, high, low, top, own, partial, arrived, starts, count, dropped,
     CHUNK: tl.constexpr, PARTS: tl.constexpr, JOINED: tl.constexpr, TRAIL: tl.constexpr,
     WANTED: tl.constexpr, BLOCK: tl.constexpr,
-    SPLITS: tl.constexpr, SHARE: tl.constexpr, PAD: tl.constexpr,
+    SPLITS: tl.constexpr, PAD: tl.constexpr,
 ):  # fmt: skip
-    row, split = tl.program_id(0), tl.program_id(1)
-    bins = tl.arange(0, 256)[None, :]
-    earlier = tl.arange(0, SPLITS)[:, None] < split
-    upper = _counts(high, row, SPLITS)
-    lower = _counts(low, row, SPLITS)
-    top, over = _digit(tl.sum(upper, 0), WANTED)
-    bottom, more = _digit(tl.sum(lower, 0), WANTED - over)
-    threshold = top * 256 + bottom
-    budget = WANTED - over - more
-    above = tl.where(bins > top, upper, 0) + tl.where(bins > bottom, lower, 0)
-    above = tl.sum(tl.sum(tl.where(earlier, above, 0), 1), 0)
-    ties = tl.sum(tl.sum(tl.where(earlier & (bins == bottom) & (threshold > 0), lower, 0), 1), 0)
-
-    end = tl.minimum((split + 1) * SHARE, chunks)
-    left = -float("inf")
-    for begin in range(split * SHARE, end, BLOCK):
-        at = begin + tl.arange(0, BLOCK)
-        own, key = _keys(scores, listed, first, chunks, row, at, end, CHUNK, PARTS, JOINED, TRAIL)
-        places = _places(listed, first, chunks, row, at, at < end, CHUNK, PARTS)
-        keep, above, ties = _emit(starts, row, key, threshold, above, ties, budget, places, WANTED)
-        here = _log_sum(tl.where(keep, -float("inf"), own))
-        larger = tl.maximum(left, here)
-        base = tl.where(larger > -float("inf"), larger, 0.0)
-        left = _log(tl.exp(left - base) + tl.exp(here - base), base)
-
+    row, split, splits = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
+    at = split * BLOCK + tl.arange(0, BLOCK)
+    score, key = _keys(scores, listed, first, chunks, row, at, chunks, CHUNK, PARTS, JOINED, TRAIL)
+    places = _places(listed, first, chunks, row, at, at < chunks, CHUNK, PARTS)
+    bins = row * 256 + tl.arange(0, 256)
+    upper = tl.load(top + row)
+    lower, over = _digit(tl.load(low + bins), WANTED)
+    threshold = upper * 256 + lower
+    # A threshold of 0 is one that all chunks pass: what is at it does not exist.
+    budget = tl.where(threshold > 0, WANTED - over, 0)
+    base = row.to(tl.int64) * splits
+    others = tl.arange(0, SPLITS)
+    before = tl.load(own + (base + others) * 256 + lower, others < split, 0).to(tl.int64)
+    before = tl.sum((before & 0xFFFF) + (before >> 16 << 32), 0)
+    above, ties = (before & 0xFFFFFFFF).to(tl.int32), (before >> 32).to(tl.int32)
+    keep, to = _kept(key, threshold, above, ties, budget)
+    tl.store(partial + base + split, _log_sum(tl.where(keep, -float("inf"), score)))
+    # Before the longer stores, which it would wait for.
+    done = tl.atomic_add(arrived + row, 1, sem="acq_rel")
+    tl.store(starts + row.to(tl.int64) * WANTED + to, places, keep)
     if split == 0:
-        _finish(starts, count, row, over + more + tl.where(threshold > 0, budget, 0), WANTED, PAD)
-    tl.store(partial + row * SPLITS + split, left)
+        _finish(starts, count, row, over + budget, WANTED, PAD)
+        tl.store(high + bins, tl.zeros((256,), tl.int32))
     # The last of a list's programs sees what all wrote, and adds it up in the order of splits.
-    if tl.atomic_add(arrived + row, 1, sem="acq_rel") == SPLITS - 1:
-        parts = tl.load(partial + row * SPLITS + tl.arange(0, SPLITS), cache_modifier=".cg")
+    if done == splits - 1:
+        parts = tl.load(partial + base + others, others < splits, -float("inf"), cache_modifier=".cg")
         tl.store(dropped + row, _log_sum(parts))
         tl.store(arrived + row, 0)

@@ -107,8 +107,7 @@ def test_keeps_what_the_plain_one_keeps(
     counts = (own > -torch.inf).sum(-1).int()
     holes = starts.expand(own.shape).where(own > -torch.inf, -1).contiguous()
     kept = Kept(holes.to(device), counts.to(device), torch.zeros(rows, lists, device=device))
-    # Two splits of two tiles.
-    scratch = Scratch.of(rows * lists, chunks if narrow else 128, device, narrow, block=64)
+    scratch = Scratch.of(rows * lists, chunks, device, narrow, block=64)
     found = _run(scores, kept if listed else Span(START, chunks), wanted, join, trail, scratch, device)
     _check(found, own, starts, wanted, trail)
 
