@@ -3,10 +3,10 @@
 Scores are compared on a grid of 16 bits: 2^-8 logits inside +-64, 2^-4 from there to +-1024, equal beyond; of equals
 the lower place is kept. A NaN counts as a chunk that does not exist. The result is the same in every run.
 
-Few chunks: one program a list holds all keys in registers and finds the threshold two bits at a time. Many: the list is
-cut in S splits of one block each, and three launches count the upper bytes of keys, count the lower bytes of those at
-the threshold's upper byte, and write. Counts are of the keys above each byte, summed with atomics (whole numbers: any
-order gives the same), so that whoever needs the threshold's byte finds it with one load and one reduction.
+Few chunks: one program a list holds all keys in registers and cuts the threshold's range to a third at a time. Many:
+the list is cut in S splits of one block each, and three launches count the upper bytes of keys, the lower bytes of
+those at the threshold's upper byte, and write. Counts are of the keys above each byte, summed with atomics (whole
+numbers: any order gives the same): who needs the threshold's byte finds it with one load and one reduction.
 """
 
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def plan_keep_best(
     }
     pad = {"PAD": triton.next_power_of_2(wanted)}
     if scratch.high is None:
-        warps = max(1, min(16, scratch.block // 512))
+        warps = max(1, min(16, scratch.block // 256))
         return (Launch(_narrow, (lists,), source | target, constants | pad, warps),)
     high: dict[str, Argument] = {"high": scratch.high}
     counts: dict[str, Argument] = {"low": scratch.low, "top": scratch.top, "own": scratch.own}
@@ -221,21 +221,15 @@ def _narrow(
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     own, key = _keys(scores, listed, first, chunks, row, at, chunks, CHUNK, PARTS, JOINED, TRAIL)
-    threshold, over = 0, 0
-    for step in tl.static_range(8):
-        unit = 16384 >> 2 * step
+    threshold, over, unit = 0, 0, 65536
+    for _ in tl.static_range(11):
+        unit = (unit + 2) // 3
         trial = threshold + unit
-        # Three counts in one sum.
-        counts = (key >= trial).to(tl.int64) + ((key >= trial + unit).to(tl.int64) << 16)
-        counts = tl.sum(counts + ((key >= trial + 2 * unit).to(tl.int64) << 32), 0)
-        one, two, three = (
-            (counts & 0xFFFF).to(tl.int32),
-            ((counts >> 16) & 0xFFFF).to(tl.int32),
-            (counts >> 32).to(tl.int32),
-        )
-        over = tl.where(one < WANTED, one, tl.where(two < WANTED, two, tl.where(three < WANTED, three, over)))
-        digit = (one >= WANTED).to(tl.int32) + (two >= WANTED).to(tl.int32) + (three >= WANTED).to(tl.int32)
-        threshold += digit * unit
+        # Two counts in one sum.
+        counts = tl.sum((key >= trial).to(tl.int32) + ((key >= trial + unit).to(tl.int32) << 16), 0)
+        one, two = counts & 0xFFFF, counts >> 16
+        over = tl.where(one < WANTED, one, tl.where(two < WANTED, two, over))
+        threshold += tl.where(two >= WANTED, 2 * unit, tl.where(one >= WANTED, unit, 0))
     # A threshold of 0 is one that all chunks pass: what is at it does not exist.
     budget = tl.where(threshold > 0, WANTED - over, 0)
     places = _places(listed, first, chunks, row, at, at < chunks, CHUNK, PARTS)
