@@ -38,7 +38,10 @@ class Compiled:
 @dataclass(frozen=True)
 class Launch:
     """One launch. `arguments` are the kernel's run-time arguments by name (tensors may be on the meta device if the
-    launch is only compiled), `constants` its constexpr ones."""
+    launch is only compiled), `constants` its constexpr ones.
+
+    registers: at most so many a thread. None leaves it to the compiler, which may spill a few for a second program.
+    """
 
     kernel: KernelInterface[Any]
     grid: tuple[int, ...]
@@ -46,6 +49,7 @@ class Launch:
     constants: Mapping[str, Any] = field(default_factory=dict)
     warps: int = 4
     stages: int = 2
+    registers: int | None = None
 
     def __post_init__(self) -> None:
         taken = RESERVED & (self.arguments.keys() | self.constants.keys())
@@ -78,7 +82,8 @@ class Launch:
         return {**self.arguments, **self.constants}
 
     def _options(self) -> dict[str, Any]:
-        return {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
+        own = {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
+        return own if self.registers is None else own | {"maxnreg": self.registers}
 
 
 def _resources(cubin: bytes) -> tuple[int, int]:

@@ -82,13 +82,16 @@ def plan_score_rep(
         tile = width // padded * depth
         constants |= {"PADDED": padded, "BD": triton.next_power_of_2(dim), "WIDTH": width, "DEPTH": depth}
     else:
-        # Twice as many chunks where the compiler keeps them in registers.
-        tile, warps = 32 if listed or dim > 128 or style in ("dynamic-extend", "true") else 64, 8
+        # As many chunks as the compiler can keep in registers while it turns their keys.
+        tile, warps = 64 >> (dim > 128) >> (style in ("dynamic-extend", "true")), 8
         constants |= {"T": queries, "BT": max(16, triton.next_power_of_2(queries)), "TILE": tile}
         constants |= {"BD": triton.next_power_of_2(dim), "DOT": _product_type(bank.k.dtype, q.dtype)}
     # Rows are neighbours in the grid: blocks of one sequence read the same keys at about the same time.
     grid = (rows.count * triton.cdiv(scores.shape[2], tile), bank.heads)
-    return Launch(one_query if queries == 1 else many_queries, grid, arguments, constants, warps, stages=1)
+    kernel = one_query if queries == 1 else many_queries
+    # Left alone, the compiler spills a little of large tiles so that two programs fit.
+    registers = 224 if queries > 1 and tile > 16 else None
+    return Launch(kernel, grid, arguments, constants, warps, stages=1, registers=registers)
 
 
 def _product_type(keys: torch.dtype, queries: torch.dtype) -> tl.dtype:

@@ -19,9 +19,9 @@ def _first(
     return plan_score_rep(q, meta.rows(1), bank, Span(256, chunks), 256, style, 1024, meta.rope(shape), scores)
 
 
-def _third(tokens: int, shape: Shape = meta.LLAMA_8B) -> Launch:
+def _third(tokens: int, shape: Shape = meta.LLAMA_8B, dtype: torch.dtype = FP8) -> Launch:
     scores = meta.empty(1, shape.kv_heads, 1024)
-    q, bank, kept = meta.queries(1, tokens, shape), meta.bank(shape), meta.kept(1, 1, 256)
+    q, bank, kept = meta.queries(1, tokens, shape), meta.bank(shape, dtype), meta.kept(1, 1, 256)
     return plan_score_rep(q, meta.rows(1), bank, kept, 8, "relative", 1024, meta.rope(shape), scores, unit=32)
 
 
@@ -29,7 +29,6 @@ def plans() -> dict[str, Launch]:
     """The 8B shape with the late layers' style; a wide head."""
     return {
         "decode": _first(1),
-        "decode, third stage": _third(1),
         "prefill": _first(64),
         "prefill, 256 dimensions": _first(64, meta.WIDE),
     }
@@ -38,6 +37,7 @@ def plans() -> dict[str, Launch]:
 def slow_plans() -> dict[str, Launch]:
     """Other styles, types and dimensions."""
     return {
+        "decode, third stage": _third(1),
         "decode, chunk-indexed": _first(1, style="chunk-indexed"),
         "decode, dynamic extend": _first(1, style="dynamic-extend"),
         "decode, bf16": _first(1, dtype=torch.bfloat16),
@@ -50,4 +50,8 @@ def slow_plans() -> dict[str, Launch]:
         "prefill, 256 dimensions turned": _first(64, meta.WIDE, "chunk-indexed"),
         "prefill, 96 dimensions": _first(64, Shape(24, 8, 96)),
         "prefill, third stage": _third(64),
+        "prefill, third stage, bf16": _third(64, dtype=torch.bfloat16),
+        "prefill, 256 dimensions turned by positions": _first(64, meta.WIDE, "dynamic-extend"),
+        "prefill, 256 dimensions, bf16": _first(64, meta.WIDE, dtype=torch.bfloat16),
+        "prefill, 64 dimensions": _first(64, meta.SMOLLM2),
     }
