@@ -76,14 +76,16 @@ def plan_score_rep(
         "GROUP": group, "D": dim, "CHUNK": chunk, "UNIT": unit or chunk, "ROUNDS": chunk.bit_length() - 1,
         "STYLE": style, "LISTED": listed, "WIDE": _wide(style, stream, scores.shape[2], rope),
     }  # fmt: skip
+    turned = style in ("dynamic-extend", "true")
+    # As many chunks as the compiler can keep in registers while it turns their keys.
     if queries == 1:
         padded = triton.next_power_of_2(group)
-        width, depth, warps = max(16, padded), 4, 4
+        depth, warps = (2, 8) if turned and dim > 128 else (4, 4)
+        width = max(16, padded)
         tile = width // padded * depth
         constants |= {"PADDED": padded, "BD": triton.next_power_of_2(dim), "WIDTH": width, "DEPTH": depth}
     else:
-        # As many chunks as the compiler can keep in registers while it turns their keys.
-        tile, warps = 64 >> (dim > 128) >> (style in ("dynamic-extend", "true")), 8
+        tile, warps = 64 >> (dim > 128) >> turned, 8
         constants |= {"T": queries, "BT": max(16, triton.next_power_of_2(queries)), "TILE": tile}
         constants |= {"BD": triton.next_power_of_2(dim), "DOT": _product_type(bank.k.dtype, q.dtype)}
     # Rows are neighbours in the grid: blocks of one sequence read the same keys at about the same time.

@@ -42,6 +42,7 @@ def slow_plans() -> dict[str, Launch]:
         "decode, dynamic extend": _first(1, style="dynamic-extend"),
         "decode, bf16": _first(1, dtype=torch.bfloat16),
         "decode, 256 dimensions": _first(1, meta.WIDE),
+        "decode, 256 dimensions turned by positions": _first(1, meta.WIDE, "dynamic-extend"),
         "decode, odd group": _first(1, meta.SMOLLM2),
         "decode, 96 dimensions": _first(1, Shape(24, 8, 96)),
         "prefill, chunk-indexed": _first(64, style="chunk-indexed"),
