@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.index_basis import Basis
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 
 # (bits to shift left, mask, unit) of the int8 plane that holds y[0:W], y[W:2W], y[2W:3W], y[3W:4W].
@@ -54,7 +54,7 @@ def encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> N
 def plan_encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> Launch:
     """See encode."""
     dim, width = bank.head_dim, index.width
-    arguments = {
+    arguments: dict[str, Argument] = {
         "k": bank.k,
         "table": bank.k_table,
         "k_scale": bank.k_scale,

@@ -11,9 +11,10 @@ from torch import Tensor
 from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.index_basis import width_of
 from unabridged.engine.attention.kernels.index import Index
+from unabridged.engine.attention.kernels.index_columns import Columns, scores
 from unabridged.engine.attention.kernels.layout import Span
 from unabridged.engine.attention.kernels.rope import RopeTables
-from unabridged.engine.attention.kernels.score_index import Columns, score_index, scores
+from unabridged.engine.attention.kernels.score_index import score_index
 
 STREAM = 40
 
@@ -31,6 +32,7 @@ class Case:
     average: int = 1
     chunk: int = 16
     style: SelectionRope = "relative"
+    together: bool = False
 
 
 CASES = [
@@ -40,6 +42,16 @@ CASES = [
     Case(made.Shape(16, 2, 96), (300,), (0,), (288,), Span(64, 7), chunk=32),
     Case(made.Shape(2, 2, 256), (300,), (0,), (272,), Span(16, 16), tokens=4),
     Case(made.Shape(4, 1, 128), (200,), (0,), (192,), Span(16, 12), tokens=64, average=4),
+    # Neighbours share programs: rows that fill none, limits that a tile separates, past the span, before it.
+    Case(made.Shape(4, 1, 128), (700,), (0,) * 3, (368, 432, 640), Span(16, 36), 16, 2, together=True),
+    Case(made.Shape(6, 2, 64), (400, 500), (1,) * 6, (0, 16, 80, 144, 400, 464), Span(16, 30), 8, together=True),
+    Case(made.Shape(1, 1, 256), (400,), (0,) * 2, (320, 384), Span(5, 23), 16, together=True),
+]
+# Lengths of the real thing: several tiles a program, of every kind of launch.
+LONG = [
+    Case(made.Shape(32, 8, 128), (300_000,), (0,), (299_008,), Span(256, 18_734)),
+    Case(made.Shape(32, 8, 128), (300_000,), (0,) * 7, tuple(range(298_512, 298_960, 64)), Span(256, 18_734), 64, 4),
+    Case(made.Shape(9, 3, 64), (300_000,), (0,) * 2, (150_000, 299_008), Span(256, 18_734), 64, 8),
 ]
 
 
@@ -67,7 +79,9 @@ def run(case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     columns.tops.fill_(torch.nan)
     out = torch.full((count, shape.kv_heads, case.span.chunks), torch.nan, device=device)
     rope = RopeTables.of(inv_freq, 1024, device)
-    score_index(q, rows, index, case.span, case.chunk, case.style, STREAM, rope, out, columns, average=case.average)
+    score_index(
+        q, rows, index, case.span, case.chunk, case.style, STREAM, rope, out, columns, case.average, case.together
+    )
     return out, scores(turned(q, case, inv_freq), index, rows, case.span, case.chunk)
 
 
@@ -76,12 +90,25 @@ def turned(q: Tensor, case: Case, inv_freq: Tensor) -> Tensor:
     angle = inv_freq.to(q.device) * (STREAM + (case.style == "relative"))
     low, high = q.float().chunk(2, -1)
     full = torch.cat((low * angle.cos() - high * angle.sin(), high * angle.cos() + low * angle.sin()), -1)
-    return full.unflatten(1, (-1, case.average)).mean(2)
+    averaged: Tensor = full.unflatten(1, (-1, case.average)).mean(2)
+    return averaged
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.shape.dim}-{case.tokens}-{case.chunk}")
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case.shape.dim}-{case.tokens}-{case.chunk}-{len(case.sequence)}"
+)
 def test_score(device: str, case: Case) -> None:
-    ours, theirs = run(case, device, torch.bfloat16)
+    agree(*run(case, device, torch.bfloat16))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("case", LONG, ids=lambda case: f"{case.shape.dim}-{case.tokens}")
+def test_score_long(device: str, case: Case, together: bool) -> None:
+    agree(*run(replace(case, together=together), device, torch.bfloat16))
+
+
+def agree(ours: Tensor, theirs: Tensor) -> None:
     exists = theirs > -torch.inf
     assert torch.equal(ours > -torch.inf, exists)
     assert not ours.isnan().any()

@@ -1,14 +1,17 @@
 """The index: encoding what left the stream and a prompt; scoring for one token and for blocks, of three models."""
 
+from dataclasses import replace
+
 import torch
-from tests.engine.kernels import meta
+from tests.engine.kernels import made, meta
 from tests.engine.kernels.made import Shape
 
 from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.index import Index, plan_encode
+from unabridged.engine.attention.kernels.index_columns import Columns
 from unabridged.engine.attention.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Span
-from unabridged.engine.attention.kernels.score_index import Columns, plan_score_index
+from unabridged.engine.attention.kernels.score_index import plan_score_index
 
 
 def _index(shape: Shape) -> Index:
@@ -32,12 +35,33 @@ def _score(shape: Shape, tokens: int, average: int = 1) -> tuple[Launch, Launch]
     q, rope = meta.queries(rows, tokens, shape), meta.rope(shape)
     scores = meta.empty(rows, shape.kv_heads, span.chunks)
     return plan_score_index(
-        q, meta.rows(rows), index, span, 16, "relative", 1024, rope, scores, columns, average=average
+        q, meta.rows(rows), index, span, 16, "relative", 1024, rope, scores, columns, average, tokens > 1
     )
+
+
+def _hopper(launch: Launch) -> Launch:
+    """As an H200 runs it, whatever card is here."""
+    return replace(launch, constants={**launch.constants, "WHOLE": True})
 
 
 def plans() -> dict[str, Launch]:
     """What every run compiles."""
-    columns, few = _score(meta.LLAMA_8B, 1)
-    blocks, many = _score(meta.LLAMA_8B, 64, 4)
-    return {"encode-8b": _encode(meta.LLAMA_8B), "columns-8b": columns, "8b": few, "blocks-8b": blocks, "many-8b": many}
+    return {
+        "encode-8b": _encode(meta.LLAMA_8B),
+        "8b": _score(meta.LLAMA_8B, 1)[1],
+        "many-8b": _score(meta.LLAMA_8B, 64, 8)[1],
+    }
+
+
+def slow_plans() -> dict[str, Launch]:
+    """Making columns, other head sizes, other numbers of columns."""
+    found = {"columns-8b": _score(meta.LLAMA_8B, 1)[0], "blocks-8b": _score(meta.LLAMA_8B, 64, 4)[0]}
+    for name, shape in {"8b": meta.LLAMA_8B, "64": meta.SMOLLM2, "96": made.Shape(32, 8, 96), "256": meta.WIDE}.items():
+        found[f"encode-{name}"] = _encode(shape)
+        found[f"few-{name}"] = _score(shape, 1)[1]
+        for average in (1, 2, 4, 8, 16):
+            columns, scores = _score(shape, 64, average)
+            found[f"many-{name}-{average}"] = scores
+            found[f"many-{name}-{average}-hopper"] = _hopper(scores)
+        found[f"blocks-{name}"] = columns
+    return found
