@@ -80,6 +80,9 @@ def plan_keep_best(
     """See keep_best."""
     heads, chunks = scores.shape[1:]
     lists, wanted = kept.count.numel(), kept.starts.shape[2]
+    splits = -(-chunks // scratch.block)
+    if splits > scratch.splits or (scratch.high is not None and lists > len(scratch.high)):
+        raise ValueError(f"no room in this scratch for {lists} lists of {chunks} scores")
     starts, first = (None, candidates.start) if isinstance(candidates, Span) else (candidates.starts, 0)
     source: dict[str, Argument] = {"scores": scores, "listed": starts, "first": first, "chunks": chunks}
     target: dict[str, Argument] = {"starts": kept.starts, "count": kept.count, "dropped": kept.dropped}
@@ -98,9 +101,6 @@ def plan_keep_best(
     high: dict[str, Argument] = {"high": scratch.high}
     counts: dict[str, Argument] = {"low": scratch.low, "top": scratch.top, "own": scratch.own}
     shared: dict[str, Argument] = {"partial": scratch.partial, "arrived": scratch.arrived}
-    splits = -(-chunks // scratch.block)
-    if splits > scratch.splits:
-        raise ValueError(f"scratch for {scratch.splits * scratch.block} scores, not {chunks}")
     grid, warps = (lists, splits), max(1, min(8, scratch.block // 256))
     no_threshold = {name: value for name, value in constants.items() if name != "WANTED"}
     pad["SPLITS"] = triton.next_power_of_2(splits)

@@ -107,7 +107,7 @@ def test_keeps_what_the_plain_one_keeps(
     counts = (own > -torch.inf).sum(-1).int()
     holes = starts.expand(own.shape).where(own > -torch.inf, -1).contiguous()
     kept = Kept(holes.to(device), counts.to(device), torch.zeros(rows, lists, device=device))
-    scratch = Scratch.of(rows * lists, chunks, device, narrow, block=64)
+    scratch = Scratch.of(rows * lists, chunks, device, narrow, block=128)
     found = _run(scores, kept if listed else Span(START, chunks), wanted, join, trail, scratch, device)
     _check(found, own, starts, wanted, trail)
 
@@ -123,11 +123,18 @@ def test_odd_sizes(chunks: int, wanted: int, narrow: int, device: str) -> None:
 
 @BOTH
 def test_scratch_serves_again_and_again(narrow: int, device: str) -> None:
-    scratch = Scratch.of(1, 130, device, narrow, block=128)
-    for seed in range(3):
-        scores = _scores("normal", (1, 1, 130), seed)
-        found = _run(scores, Span(START, 130), 9, False, 1, scratch, device)
-        _check(found, scores, (START + CHUNK * torch.arange(130)).int(), 9, 1)
+    scratch = Scratch.of(2, 130, device, narrow, block=128)
+    for seed, chunks in enumerate((130, 77, 129)):
+        scores = _scores("normal", (1, 1, chunks), seed)
+        found = _run(scores, Span(START, chunks), 9, False, 1, scratch, device)
+        _check(found, scores, (START + CHUNK * torch.arange(chunks)).int(), 9, 1)
+
+
+@BOTH
+def test_refuses_more_than_the_scratch_has_room_for(narrow: int, device: str) -> None:
+    scratch = Scratch.of(1, 64, device, narrow, block=64)
+    with pytest.raises(ValueError, match="65 scores"):
+        _run(torch.zeros(1, 1, 65), Span(START, 65), 9, False, 0, scratch, device)
 
 
 @BOTH
@@ -164,3 +171,22 @@ def test_real_sizes(kind: str, rows: int, chunks: int, wanted: int, device: str)
     assert torch.equal(first.starts, again.starts)
     assert torch.equal(first.dropped, again.dropped)
     _check(first, scores, (START + CHUNK * torch.arange(chunks)).int(), wanted, 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("chunks", [2048, 65536])
+def test_a_graph_of_two_that_share_a_scratch(chunks: int, device: str) -> None:
+    all_scores = [_scores(kind, (1, 8, chunks), seed=1) for kind in ("normal", "neighbours")]
+    scratch = Scratch.of(8, chunks, device)
+    kept = [_run(scores, Span(START, chunks), 128, False, 0, scratch, device) for scores in all_scores]
+    on_device = [scores.to(device) for scores in all_scores]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for scores, into in zip(on_device, kept, strict=True):
+            keep_best(scores, Span(START, chunks), CHUNK, into, False, 0, scratch)
+    for _ in range(3):
+        for into in kept:
+            into.starts.fill_(-7)
+        graph.replay()
+        for scores, found in zip(all_scores, kept, strict=True):
+            _check(found, scores, (START + CHUNK * torch.arange(chunks)).int(), 128, 0)
