@@ -83,15 +83,15 @@ class Stages:
         width = candidates.chunks if isinstance(candidates, Span) else self.settings[number - 1].keep // stage.chunk
         scores, average = room.scores_of(rows.count, cache.bank.heads, width), self.average[number]
         if stage.scorer == "index":
-            assert cache.index is not None
+            index = cache.index
+            assert index is not None
             assert isinstance(candidates, Span)
             columns = room.columns_of(rows.count)
             # Blocks of several queries are a prompt's, and all of one sequence.
             together = q.shape[1] > 1
             score_index(
-                q, rows, cache.index, candidates, stage.chunk, style, config.stream, rope, scores, columns, average,
-                together,
-            )  # fmt: skip
+                q, rows, index, candidates, stage.chunk, style, config.stream, rope, scores, columns, average, together
+            )
         elif stage.scorer == "exact":
             score_exact(q, rows, cache.bank, candidates, stage.chunk, style, config.stream, rope, scores, average)
         else:
