@@ -6,8 +6,9 @@
 Needs a CUDA device. Documents of 2,048 tokens are read dense, each alone behind one prefix, and composed without being
 read again: a context is a table of pages. 48 facts of three kinds (haystack.py), each asked in its own context.
 
-    answers  share of right answers and, at the question, which share of the needle's chunks that exact scoring keeps
-             is left by the index's first stage; for exact scoring, the index and the paper's tournaments
+    answers  share of right answers for exact scoring, the index and the paper's tournaments (2K: over the needle's
+             document alone, dense) and, at the question, which share of the needle's chunks that exact scoring keeps
+             is left by the index's first stage
     reading  the same questions at 32K when the context is read in one go by sparse prefill, with the averaged queries
              that are the default and without
     window   8 texts of 7,104 tokens, the last 768 read sparse: KL and agreement of the best token with dense attention,
@@ -54,6 +55,8 @@ BATCH = 16
 SPARSE = 768
 TEXT = 7104
 GIB = 1 << 30
+# No means of neighbouring queries.
+EACH = {"index": 1, "exact": 1}
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,13 @@ def modes(window: int) -> list[Mode]:
         Mode("index", PRESETS["8k-index"](window), True),
         Mode("paper", PRESETS["3k"](window)),
     ]
+
+
+def _narrow(mode: Mode, keep: int) -> Mode:
+    """The first stage keeps `keep` tokens."""
+    (layer,) = mode.config.layers
+    stages = (replace(layer.stages[0], keep=keep), *layer.stages[1:])
+    return replace(mode, config=replace(mode.config, layers=(replace(layer, stages=stages),)))
 
 
 def index_bytes(head_dim: int, heads: int, layers: int) -> int:
@@ -165,7 +175,7 @@ def ask(subject: Subject, hay: haystack.Haystack, mode: Mode, contexts: Contexts
     said = [torch.cat(nexts)]
     schedule = Schedule.of(mode.config, subject.config.layers)
     for step in range(ANSWER - 1):
-        phase = schedule.phase(step)
+        phase = schedule.dense if contexts.length < mode.config.dense_below else schedule.phase(step)
         decode.begin(phase)
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor, phase: Any = phase) -> Tensor:
@@ -196,7 +206,7 @@ def answers(subject: Subject, hay: haystack.Haystack, thousands: Sequence[int], 
             contexts = subject.library.contexts(hay, numbers, documents)
             for mode in chosen:
                 probe = None
-                if mode.name == "exact":
+                if mode.name == "exact" and contexts.length >= mode.config.dense_below:
                     probe = Probe(subject, chosen[1], contexts.caches, contexts)
                 said[mode.name] += ask(subject, hay, mode, contexts, probe)
                 if probe is not None:
@@ -208,7 +218,7 @@ def answers(subject: Subject, hay: haystack.Haystack, thousands: Sequence[int], 
             low, high = interval(sum(good), len(good))
             kinds = {
                 kind: sum(ok for ok, one in zip(good, hay.needles, strict=True) if one.kind == kind)
-                for kind in ("number", "town", "password")
+                for kind in dict.fromkeys(one.kind for one in hay.needles)
             }
             row = {
                 "tokens": length * 1024,
@@ -232,7 +242,7 @@ def reading(subject: Subject, hay: haystack.Haystack, say: Callable[[str], None]
     """See the module."""
     documents, table = 32 * 1024 // haystack.DOCUMENT, []
     indexed = modes(subject.config.window)[1]
-    for name, averages in (("default", {}), ("every query", {"index": 1, "exact": 1})):
+    for name, averages in (("default", {}), ("every query", EACH)):
         mode, texts = replace(indexed, averages=averages), []
         for needle in range(count):
             contexts = subject.library.empty(documents)
@@ -258,7 +268,8 @@ def window(subject: Subject, hay: haystack.Haystack, say: Callable[[str], None])
     texts = [[i for one in hay.fillers[4 * n : 4 * n + 4] for i in one.ids][:TEXT] for n in range(8)]
     variants = [
         *modes(subject.config.window),
-        replace(modes(subject.config.window)[1], name="index, every query", averages={"index": 1, "exact": 1}),
+        replace(_narrow(modes(subject.config.window)[1], 2048), name="index keeps 2K"),
+        replace(_narrow(modes(subject.config.window)[1], 2048), name="the same, every query", averages=EACH),
     ]
     logs: dict[str, list[Tensor]] = {"dense": [_log(subject, Reader(subject.rope), text) for text in texts]}
     for mode in variants:
@@ -277,7 +288,7 @@ def window(subject: Subject, hay: haystack.Haystack, say: Callable[[str], None])
         table.append(_compare(mode.name, logs["dense"], logs[mode.name], texts) | {"recall": sum(recalls) / 8})
         row = table[-1]
         say(
-            f"window {mode.name:18} KL {row['kl']:.4f}  best token the same {row['same']:.3f}  "
+            f"window {mode.name:22} KL {row['kl']:.4f}  best token the same {row['same']:.3f}  "
             f"perplexity {row['perplexity']:.2f} (dense {row['dense']:.2f})  mass recalled {row['recall']:.3f}"
         )
     exact = replace(modes(subject.config.window)[0].config, dense_below=dense_part)
@@ -372,6 +383,7 @@ def main() -> None:
     parse.add_argument("--text", type=Path, required=True, help="a long text, .txt.xz")
     parse.add_argument("--tokens", type=int, nargs="+", default=[32, 128, 512, 1024], help="context lengths, thousands")
     parse.add_argument("--needles", type=int, default=48)
+    parse.add_argument("--kinds", nargs="+", choices=haystack.KINDS, default=["number", "code", "telephone"])
     parse.add_argument("--reading", type=int, default=24, help="needles of the group reading")
     parse.add_argument("--only", nargs="+", default=["window", "answers", "reading"])
     parse.add_argument("--seed", type=int, default=5)
@@ -387,7 +399,7 @@ def main() -> None:
 
     tokenizer = Tokenizer.load(args.model)
     documents = max([*args.tokens, 80]) * 1024 // haystack.DOCUMENT
-    hay = haystack.build(tokenizer, args.text, documents, args.needles, args.seed)
+    hay = haystack.build(tokenizer, args.text, documents, args.kinds, args.needles, args.seed)
     subject = Subject(args.model, hay, getattr(torch, args.bank))
     say(f"read {documents + args.needles} documents of {haystack.DOCUMENT} tokens")
     result: dict[str, Any] = {"machine": machine() | {"gpu": torch.cuda.get_device_name()}, "seed": args.seed}

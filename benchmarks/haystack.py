@@ -1,12 +1,13 @@
 """Needles in real prose: documents of a fixed number of tokens, one fact in some of them, questions about the facts.
 
-Documents are slices of a long text; the first ones are left to calibration and never hold or surround a needle. Three
-kinds of facts: a five-digit number, a town, a pair of words. Token ids only: it knows no model.
+Documents are slices of a long text; the first ones are left to calibration and never hold or surround a needle. Several
+kinds of facts, see KINDS. Token ids only: it knows no model.
 """
 
 import lzma
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,33 +22,75 @@ CALIBRATION = 16
 SYSTEM = "You are a helpful assistant. Answer from these documents.\n\n"
 _MARKER = "\ue000"
 
+_NAMES = (
+    "Kessler Amberly Pinewood Harrow Quillan Tamsin Marsten Osprey "
+    "Fenwick Brindle Calloway Everly Foxton Garrick Hollis Ingram"
+)
 _THINGS = (
     "lighthouse orchard violin quarry harness almanac turbine lantern "
     "meadow compass chimney parrot saddle walnut harbour glacier"
 )
-_PEOPLE = (
-    "Kessler Amberly Pinewood Harrow Quillan Tamsin Marsten Osprey "
-    "Fenwick Brindle Calloway Everly Foxton Garrick Hollis Ingram"
+_HORSES = (
+    "Thunder Pepper Comet Biscuit Shadow Domino Rusty Clover Ginger Bandit Copper Duchess Falcon Hazel Juniper Nutmeg"
 )
-_TOWNS = (
-    "Ostrava Lisbon Toledo Bergen Krakow Geneva Naples Dublin "
-    "Seville Antwerp Malaga Tampere Utrecht Verona Zagreb Porto"
+_FOODS = (
+    "mango pizza lobster pancake noodle chocolate spinach sushi "
+    "waffle yogurt burrito popcorn lasagna granola ketchup taco"
 )
-_GATES = (
-    "northern southern eastern western marble copper wooden silver "
-    "garden river castle market chapel prison palace monastery"
-)
-_WORDS = "basil comet ember fjord gravel hazel ivory jackal kettle lemon magnet nectar olive pepper quartz raven"
+
+
+def _number(draw: random.Random, at: int) -> str:
+    return str(draw.randrange(10000, 99999))
+
+
+def _guineas(draw: random.Random, at: int) -> str:
+    return str(draw.randrange(1001, 9999))
+
+
+# What a fact says, how it is asked for, of whom or what it is, and what it says of it.
+KINDS: dict[str, tuple[str, str, str, Callable[[random.Random, int], str]]] = {
+    "number": (
+        "The special magic number for the {} is {}.",
+        "What is the special magic number for the {}?",
+        _THINGS,
+        _number,
+    ),
+    "code": ("The access code of the {} vault is {}.", "What is the access code of the {} vault?", _NAMES, _number),
+    "horse": (
+        "The name of Captain {}'s horse is {}.",
+        "What is the name of Captain {}'s horse?",
+        _NAMES,
+        lambda _, at: _HORSES.split()[at * 5 % 16],
+    ),
+    "price": (
+        "The price of the {} painting was {} guineas.",
+        "What was the price of the {} painting?",
+        _NAMES,
+        _guineas,
+    ),
+    "food": (
+        "The favourite food of Miss {} is {}.",
+        "What is the favourite food of Miss {}?",
+        _NAMES,
+        lambda _, at: _FOODS.split()[at * 7 % 16],
+    ),
+    "telephone": (
+        "The telephone number of Doctor {} is {}.",
+        "What is the telephone number of Doctor {}?",
+        _NAMES,
+        _number,
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Needle:
-    """A fact, the question about it, and the words that a right answer contains."""
+    """A fact, the question about it, and what a right answer contains."""
 
     kind: str
     sentence: str
     question: str
-    answers: tuple[str, ...]
+    answer: str
     # Its place: the document's place in the context and the sentence's in the document, both 0 to 1.
     depth: float
     inner: float
@@ -81,34 +124,20 @@ class Haystack:
         return order
 
 
-def needles(count: int, seed: int) -> tuple[Needle, ...]:
-    """`count` needles (at most 48), kinds in turn, depths spread evenly over each kind."""
+def needles(kinds: Sequence[str], count: int, seed: int) -> tuple[Needle, ...]:
+    """`count` needles, at most 16 of a kind, kinds in turn, depths spread evenly over each kind."""
     draw = random.Random(seed)
     made = []
     for number in range(count):
-        kind, at = number % 3, number // 3
-        depth = (at + 0.5) / -(-count // 3)
-        inner = draw.random()
-        if kind == 0:
-            value = str(draw.randrange(10000, 99999))
-            thing = _THINGS.split()[at]
-            fact = f"The special magic number for the {thing} is {value}."
-            question = f"What is the special magic number for the {thing}?"
-            made.append(Needle("number", fact, question, (value,), depth, inner))
-        elif kind == 1:
-            person, town = _PEOPLE.split()[at], _TOWNS.split()[(at * 5 + 3) % 16]
-            fact = f"Doctor {person} was born in the town of {town}."
-            question = f"In which town was Doctor {person} born?"
-            made.append(Needle("town", fact, question, (town,), depth, inner))
-        else:
-            gate, pair = _GATES.split()[at], draw.sample(_WORDS.split(), 2)
-            fact = f'The password of the {gate} gate is "{pair[0]} {pair[1]}".'
-            question = f"What is the password of the {gate} gate?"
-            made.append(Needle("password", fact, question, tuple(pair), depth, inner))
+        kind, at = kinds[number % len(kinds)], number // len(kinds)
+        says, asks, names, value = KINDS[kind]
+        name, answer = names.split()[at], value(draw, at)
+        depth = (at + 0.5) / -(-count // len(kinds))
+        made.append(Needle(kind, says.format(name, answer), asks.format(name), answer, depth, draw.random()))
     return tuple(made)
 
 
-def build(tokenizer: Tokenizer, text: Path, documents: int, count: int, seed: int) -> Haystack:
+def build(tokenizer: Tokenizer, text: Path, documents: int, kinds: Sequence[str], count: int, seed: int) -> Haystack:
     """A haystack for contexts of up to `documents` documents from a `.txt.xz` file."""
     with lzma.open(text, "rt", encoding="utf-8") as source:
         # Three characters a token is less than prose has.
@@ -118,7 +147,7 @@ def build(tokenizer: Tokenizer, text: Path, documents: int, count: int, seed: in
     slices = [tuple(ids[at * DOCUMENT : (at + 1) * DOCUMENT]) for at in range(min(wanted, len(ids) // DOCUMENT))]
     if len(slices) < wanted:
         raise ValueError(f"{text} holds {len(slices)} documents of {DOCUMENT} tokens, {wanted} are needed")
-    made = needles(count, seed)
+    made = needles(kinds, count, seed)
     held = slices[CALIBRATION : CALIBRATION + count]
     return Haystack(
         prefix(tokenizer),
@@ -154,6 +183,8 @@ def question(tokenizer: Tokenizer, needle: Needle) -> tuple[int, ...]:
 
 
 def right(needle: Needle, answer: str) -> bool:
-    """Whether an answer names all that the fact says."""
-    said = answer.lower()
-    return all(word.lower() in said for word in needle.answers)
+    """Whether an answer says what the fact says, and no other number."""
+    numbers = re.findall(r"\d{4,}", answer.replace(",", ""))
+    if needle.answer.isdigit():
+        return set(numbers) == {needle.answer}
+    return needle.answer.lower() in answer.lower()
