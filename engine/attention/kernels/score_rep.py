@@ -80,7 +80,7 @@ def plan_score_rep(
     # As many chunks as the compiler can keep in registers while it turns their keys.
     if queries == 1:
         padded = triton.next_power_of_2(group)
-        depth, warps = (2, 8) if turned and dim > 128 else (4, 4)
+        depth, warps = (2, 8) if dim > 128 else (4, 4)
         width = max(16, padded)
         tile = width // padded * depth
         constants |= {"PADDED": padded, "BD": triton.next_power_of_2(dim), "WIDTH": width, "DEPTH": depth}
@@ -92,7 +92,7 @@ def plan_score_rep(
     grid = (rows.count * triton.cdiv(scores.shape[2], tile), bank.heads)
     kernel = one_query if queries == 1 else many_queries
     # Left alone, the compiler spills a little of large tiles so that two programs fit.
-    registers = 224 if queries > 1 and tile > 16 else None
+    registers = 255 if queries > 1 and tile > 16 else None
     return Launch(kernel, grid, arguments, constants, warps, stages=1, registers=registers)
 
 
