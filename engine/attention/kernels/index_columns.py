@@ -19,6 +19,9 @@ from unabridged.engine.attention.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import Rows, Span
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
 
+# Frequencies that are rotated and multiplied at once: more would not fit into registers.
+_PART = 64
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -66,7 +69,7 @@ def plan_columns(q: Tensor, index: Index, position: int, rope: RopeTables, colum
         "G": kv_heads,
         "GROUP": heads // kv_heads,
         "D": dim,
-        "FP": triton.next_power_of_2(dim // 2),
+        "FP": min(_PART, triton.next_power_of_2(dim // 2)),
         "W": index.width,
         "M": padded,
         "TILE": 16,
@@ -123,23 +126,26 @@ def _turned(
     F: tl.constexpr = D // 2
     m = (at + tl.arange(0, TILE)) % (T // AVERAGE * GROUP)
     rows = q + ((m // GROUP * AVERAGE) * (G * GROUP) + m % GROUP)[:, None] * D
-    f = tl.arange(0, FP)
     n = tl.arange(0, 4 * W)
-    low = tl.zeros((TILE, FP), tl.float32)
-    high = tl.zeros((TILE, FP), tl.float32)
-    for token in range(AVERAGE):
-        one = rows + token * (G * GROUP * D) + f
-        low += tl.load(one, (f < F)[None, :], other=0.0).to(tl.float32)
-        high += tl.load(one + F, (f < F)[None, :], other=0.0).to(tl.float32)
-    cos, sin = angles(near, far, position, tl.minimum(f, F - 1), F, WIDE)
-    low, high = turn(low / AVERAGE, high / AVERAGE, cos[None, :], sin[None, :])
-    first = tl.load(transform + f[:, None] * (4 * W) + n, (f < F)[:, None], other=0.0)
-    second = tl.load(transform + (F + f[:, None]) * (4 * W) + n, (f < F)[:, None], other=0.0)
-    x = tl.dot(low, first, input_precision="tf32x3")
-    x = tl.dot(high, second, x, input_precision="tf32x3")
+    x = tl.zeros((TILE, 4 * W), tl.float32)
+    bias = tl.zeros((TILE,), tl.float32)
+    for begin in range(0, F, FP):
+        f = begin + tl.arange(0, FP)
+        low = tl.zeros((TILE, FP), tl.float32)
+        high = tl.zeros((TILE, FP), tl.float32)
+        for token in range(AVERAGE):
+            one = rows + token * (G * GROUP * D) + f
+            low += tl.load(one, (f < F)[None, :], other=0.0).to(tl.float32)
+            high += tl.load(one + F, (f < F)[None, :], other=0.0).to(tl.float32)
+        cos, sin = angles(near, far, position, tl.minimum(f, F - 1), F, WIDE)
+        low, high = turn(low / AVERAGE, high / AVERAGE, cos[None, :], sin[None, :])
+        first = tl.load(transform + f[:, None] * (4 * W) + n, (f < F)[:, None], other=0.0)
+        second = tl.load(transform + (F + f[:, None]) * (4 * W) + n, (f < F)[:, None], other=0.0)
+        x = tl.dot(low, first, x, input_precision="tf32x3")
+        x = tl.dot(high, second, x, input_precision="tf32x3")
+        bias += tl.sum(low * tl.load(mean + f, f < F, other=0.0)[None, :], 1)
+        bias += tl.sum(high * tl.load(mean + F + f, f < F, other=0.0)[None, :], 1)
     unit = tl.where(n < W, 1 / 16, tl.where(n < 2 * W, 1 / 64, 1 / 128))
-    bias = tl.sum(low * tl.load(mean + f, f < F, other=0.0)[None, :], 1)
-    bias += tl.sum(high * tl.load(mean + F + f, f < F, other=0.0)[None, :], 1)
     return x * unit, bias
 
 
