@@ -4,6 +4,9 @@ A piece is up to 32K tokens of one sequence in one layer. It is stored and encod
 select and attend, so many at a time that the stages' scores stay within a stated size. Queries below `dense_below`
 attend to everything before them, with true positions.
 
+Reading takes the mean of neighbouring queries while it selects; the last queries of a piece, which may ask something,
+are taken one by one.
+
 Nothing is synchronised; the host knows every length of a prompt, so nothing is recorded either.
 
 T tokens, R blocks, H query heads, G key/value heads, D head dimension.
@@ -28,8 +31,10 @@ from unabridged.engine.attention.stages import LayerCache, Stages, Workspace, co
 PIECE = 32768
 # Bytes of scores at once: an eighth of what a small card has left beside a model.
 SCORES = 512 << 20
-# Neighbouring queries that the stages of a prompt take as their mean, by scorer.
+# Neighbouring queries that the stages of a prompt take as their mean, by scorer, but for this many at a piece's end:
+# means of a question's queries find a third of what each alone finds (docs/log.md).
 AVERAGE = {"index": 16, "exact": 4, "selectrep": 1}
+ASKING = 256
 
 
 class PrefillAttention:
@@ -47,10 +52,12 @@ class PrefillAttention:
         """`heads`: H. `average`: other counts than AVERAGE, by scorer. `scores`: bytes, for one block at least."""
         self._config, self._caches, self._rope = config, caches, rope
         averages = AVERAGE | (average or {})
+        layers = range(len(caches))
         self.stages = [
             Stages(config, layer, rope, [averages[stage.scorer] for stage in config.layer(layer).stages])
-            for layer in range(len(caches))
+            for layer in layers
         ]
+        self._asking = [Stages(config, layer, rope) for layer in layers]
         bank, block = caches[0].bank, config.block_q
         span = self.stages[0].span(bank.k_table.shape[2] * PAGE - config.stream)
         widest = max(one.width(number, span) for one in self.stages for number in range(len(one)))
@@ -58,6 +65,8 @@ class PrefillAttention:
         device = bank.k_table.device
         self._lists = 1 if config.join == "joint" else bank.heads
         self.room = Workspace.of(self.stages, caches[0], self.most, block * heads, self._lists, span)
+        self._asked = min(self.most, -(-ASKING // block))
+        self._asking_room = Workspace.of(self._asking, caches[0], self._asked, block * heads, self._lists, span)
         self._lse = torch.empty(self.most, block, heads, device=device)
         self._last: dict[int, Taken] = {}
         self._coverage: dict[int, Tensor] = {}
@@ -79,32 +88,37 @@ class PrefillAttention:
         while at < length:
             behind = (start + at) % block
             whole = 0 if behind else (length - at) // block
-            count = min(whole, self.most) * block or min(block - behind, length - at)
+            reading = max(0, length - ASKING - at) // block
+            most = min(self.most, reading) if reading else self._asked
+            count = min(whole, most) * block or min(block - behind, length - at)
             some = slice(at, at + count)
-            (self._whole if whole else self._part)(layer, q[some], out[some], sequence, start + at)
+            run = self._whole if whole else self._part
+            run(layer, q[some], out[some], sequence, start + at, reading > 0)
             at += count
 
-    def _whole(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int) -> None:
+    def _whole(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, reading: bool) -> None:
         block = self._config.block_q
-        self._blocks(layer, q.unflatten(0, (-1, block)), out.unflatten(0, (-1, block)), sequence, start, block)
+        q, out = (x.unflatten(0, (-1, block)) for x in (q, out))
+        self._blocks(layer, q, out, sequence, start, block, reading)
 
-    def _part(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int) -> None:
+    def _part(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, reading: bool) -> None:
         """An incomplete block: its last query is repeated, which selects nothing new."""
         padded = torch.cat([q, q[-1:].expand(self._config.block_q - len(q), *q.shape[1:])])[None]
         answers = torch.empty_like(padded)
-        self._blocks(layer, padded, answers, sequence, start, len(q))
+        self._blocks(layer, padded, answers, sequence, start, len(q), reading)
         out.copy_(answers[0, : len(q)])
 
-    def _blocks(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, real: int) -> None:
+    def _blocks(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, real: int, reading: bool) -> None:
         """Blocks `[R, block, H, D]` that begin at `start`, R at most what the workspace holds; the last has `real`
         queries."""
-        config, cache, stages = self._config, self._caches[layer], self.stages[layer]
+        config, cache = self._config, self._caches[layer]
+        stages, room = (self.stages[layer], self.room) if reading else (self._asking[layer], self._asking_room)
         count, block = q.shape[:2]
         limit = max(0, (start // block + count - 1) * block - config.stream)
         rows = self.rows(count, sequence, start, q.device)
         kept = stages.room(count, self._lists, q.device)
         if limit > config.sink:
-            stages.run(q, rows, cache, kept, stages.span(limit), self.room, 0)
+            stages.run(q, rows, cache, kept, stages.span(limit), room, 0)
         else:
             for one in kept:
                 one.count.zero_()
