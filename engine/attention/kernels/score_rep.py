@@ -80,12 +80,14 @@ def plan_score_rep(
     # As many chunks as the compiler can keep in registers while it turns their keys.
     if queries == 1:
         padded = triton.next_power_of_2(group)
-        depth, warps = (2, 8) if dim > 128 else (4, 4)
-        width = max(16, padded)
+        # One warp a program, a thread's tournaments deep rather than wide: twice as fast as four warps on an H200,
+        # where few registers are left for turning keys to all but neighbouring places.
+        depth, warps = (2, 8) if dim > 128 else (8, 1) if not turned and style != "chunk-indexed" else (4, 4)
+        width = max(4 * warps, padded)
         tile = width // padded * depth
         constants |= {"PADDED": padded, "BD": triton.next_power_of_2(dim), "WIDTH": width, "DEPTH": depth}
     else:
-        tile, warps = 64 >> (dim > 128) >> turned, 8
+        tile, warps = 64 >> (dim > 128) >> turned, 4 if dim <= 128 and not turned else 8
         constants |= {"T": queries, "BT": max(16, triton.next_power_of_2(queries)), "TILE": tile}
         constants |= {"BD": triton.next_power_of_2(dim), "DOT": _product_type(bank.k.dtype, q.dtype)}
     # Rows are neighbours in the grid: blocks of one sequence read the same keys at about the same time.
