@@ -23,7 +23,7 @@ _POSITION = {"relative": 1, "infllm": 0}
 # Keys of a tile, warps, stages of the pipeline where columns are few (decoding).
 _FEW = (512, 4, 3)
 # Keys of a tile and warps by the columns that a program multiplies it with.
-_MANY = {32: (256, 4), 64: (128, 4), 128: (128, 4), 256: (128, 16)}
+_MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (128, 16)}
 _STAGES = 3
 # Programs that share the tiles of all blocks and heads, for any card.
 _PROGRAMS = 132 * 4
@@ -102,7 +102,7 @@ def _plan_many(
     wide = index.width > 16
     # Sums, and on some cards the columns, stay in registers.
     most = (64 if wide else 128) // padded
-    shared = max(1, min(4, most, triton.next_power_of_2(count))) if together else 1
+    shared = max(1, min(8, most, triton.next_power_of_2(count))) if together else 1
     keys, warps = _MANY[min(256, max(32, shared * padded))]
     if padded > 256:
         keys //= padded // 256
