@@ -10,7 +10,7 @@ read again: a context is a table of pages. 48 facts of three kinds (haystack.py)
              document alone, dense) and, at the question, which share of the needle's chunks that exact scoring keeps
              is left by the index's first stage
     reading  the same questions at 32K when the context is read in one go by sparse prefill, with the averaged queries
-             that are the default and without
+             that are the default, fewer, and none
     window   8 texts of 7,104 tokens, the last 768 read sparse: KL and agreement of the best token with dense attention,
              perplexity, share of the middle's attention mass on what was kept; and the same logits from the plain
              PyTorch implementation
@@ -242,7 +242,7 @@ def reading(subject: Subject, hay: haystack.Haystack, say: Callable[[str], None]
     """See the module."""
     documents, table = 32 * 1024 // haystack.DOCUMENT, []
     indexed = modes(subject.config.window)[1]
-    for name, averages in (("default", {}), ("every query", EACH)):
+    for name, averages in (("default", {}), ("means of 4", {"index": 4, "exact": 4}), ("every query", EACH)):
         mode, texts = replace(indexed, averages=averages), []
         for needle in range(count):
             contexts = subject.library.empty(documents)
@@ -250,9 +250,7 @@ def reading(subject: Subject, hay: haystack.Haystack, say: Callable[[str], None]
             ids = [*hay.prefix]
             for holder, number in hay.context(needle, documents):
                 ids += (hay.holders if holder else hay.fillers)[number].ids
-            reader.sequence = 0
-            for reader.start in range(0, len(ids), 8192):
-                subject.model.forward(torch.tensor(ids[reader.start :][:8192], device="cuda"), reader)
+            subject.model.forward(torch.tensor(ids, device="cuda"), reader)
             texts += ask(subject, hay, mode, replace(contexts, needles=(needle,)), None)
         good = sum(haystack.right(one, text) for one, text in zip(hay.needles, texts, strict=False))
         low, high = interval(good, count)

@@ -97,7 +97,8 @@ def run(case: Case, device: str) -> tuple[Tensor, Tensor]:
     """What the kernel scores, and what it should."""
     bank = made.bank(list(case.lengths), case.shape, case.dtype, device)
     q = made.queries(len(case.rows), case.tokens, case.shape, case.q_dtype, device)
-    rows = made.rows(*map(list, zip(*case.rows, strict=True)), device=device, divisor=case.divisor)
+    sequence, first, limits = (list(column) for column in zip(*case.rows, strict=True))
+    rows = made.rows(sequence, first, limits, device, case.divisor)
     given, width = candidates(case, rows, device)
     rope = RopeTables.of(inv_freq(case.shape.dim), max(case.lengths), device)
     scores = torch.full((rows.count, case.shape.kv_heads, width), torch.nan, device=device)
