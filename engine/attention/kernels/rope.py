@@ -7,7 +7,7 @@ in a list, relative positions) read one table only: WIDE = False.
 F = D/2 frequencies. Component i pairs with i + F (Hugging Face's halves).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import triton
@@ -19,10 +19,19 @@ NEAR = 8192
 
 @dataclass(frozen=True)
 class RopeTables:
-    """Float32 cosines and sines. near `[8192, 2, F]`: of positions 0..8191; far `[N, 2, F]`: of 0, 8192, 16384, ..."""
+    """Float32 cosines and sines. near `[8192, 2, F]`: of positions 0..8191; far `[N, 2, F]`: of 0, 8192, 16384, ...
+
+    near_half and far_half: the same in float16, for kernels that rotate FP8 keys in it.
+    """
 
     near: Tensor
     far: Tensor
+    near_half: Tensor = field(init=False)
+    far_half: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "near_half", self.near.half())
+        object.__setattr__(self, "far_half", self.far.half())
 
     @classmethod
     def of(cls, inv_freq: Tensor, length: int, device: torch.device | str) -> "RopeTables":

@@ -3,7 +3,7 @@
     TRITON_INTERPRET=0 python -m tests.engine.kernels.compile_plans [module or module/plan ...]
 
 A module of plans has `plans() -> dict[str, Launch]` of the launches that every run of the tests compiles, and may have
-`slow_plans()` of more. Every launch is one on meta tensors.
+`slow_plans()` of more. Every launch is one on meta tensors. A name that ends in "@90" is a launch for that card alone.
 """
 
 import importlib
@@ -32,9 +32,14 @@ def known(slow: bool) -> dict[str, Launch]:
     return found
 
 
+def cards(name: str) -> tuple[int, ...]:
+    """The compute capabilities that a plan is for."""
+    return (int(name.split("@")[1]),) if "@" in name else CAPABILITIES
+
+
 def compile_all(names: Sequence[str]) -> dict[str, Needs]:
     """What each launch needs on each card, by "module/plan/capability": shared, registers, local; or the error."""
-    tasks = [(name, capability) for name in names for capability in CAPABILITIES]
+    tasks = [(name, capability) for name in names for capability in cards(name)]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
         return {f"{name}/{at}": needs for (name, at), needs in zip(tasks, pool.map(_needs, tasks), strict=True)}
 

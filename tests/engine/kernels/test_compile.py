@@ -1,4 +1,8 @@
-"""Every launch compiles for an RTX 4090 (sm_89) and an H200 (sm_90), fits into shared memory and spills nothing."""
+"""Every launch compiles for an RTX 4090 (sm_89) and an H200 (sm_90), fits into shared memory and spills nothing.
+
+Launches for an H200 alone ("@90") may have its shared memory, and spill a few words: a bound on registers that lets two
+programs share a multiprocessor spills what loops do not use.
+"""
 
 import json
 import os
@@ -7,15 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.engine.kernels.compile_plans import CAPABILITIES, Needs, known
+from tests.engine.kernels.compile_plans import Needs, cards, known
 
-# An RTX 4090's for one program, less what the driver takes.
-SHARED = 99 * 1024
+# For one program, less what the driver takes.
+SHARED = {"RTX 4090": 99 * 1024, "H200": 227 * 1024}
 ROOT = Path(__file__).parents[3]
 PLANS = [
-    pytest.param(name, marks=[pytest.mark.slow] if slow else [], id=name)
+    pytest.param(name, card, marks=[pytest.mark.slow] if slow else [], id=f"{name}-{card}")
     for slow in (False, True)
     for name in known(slow)
+    for card in cards(name)
 ]
 
 
@@ -38,10 +43,11 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("capability", CAPABILITIES)
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize(("plan", "capability"), PLANS)
 def test_fits(plan: str, capability: int, compiled: dict[str, Needs]) -> None:
     needs = compiled[f"{plan}/{capability}"]
     assert "error" not in needs, needs["error"]
-    assert needs["shared"] <= SHARED, f"{plan}, sm_{capability}: {needs['shared']} bytes of shared memory"
-    assert needs["local"] == 0, f"{plan}, sm_{capability}: spills {needs['local']} bytes a thread"
+    large = plan.endswith("@90")
+    shared = SHARED["H200" if large else "RTX 4090"]
+    assert needs["shared"] <= shared, f"{plan}, sm_{capability}: {needs['shared']} bytes of shared memory"
+    assert needs["local"] <= (32 if large else 0), f"{plan}, sm_{capability}: spills {needs['local']} bytes a thread"
