@@ -145,7 +145,8 @@ def tile_for(rows: int, dim: int, far: bool, fp8: bool, card: tuple[int, int]) -
         # 99 KiB of shared memory, and products that take their operands from registers.
         best = Tile(128, 32, 8, 2, once=True)
     elif fp8 and dim != 96:
-        # Triton 3.6 has no layout for packed keys of 96. Two programs on a multiprocessor: one multiplies while the other takes exponentials.
+        # Two programs on a multiprocessor: one multiplies while the other takes exponentials. Triton 3.6 has no layout
+        # for packed keys of 96.
         best = Tile(128, 64, 8, 1, registers=128, packed=True)
     elif far or dim == 96:
         best = Tile(128, 64, 8, 2)
