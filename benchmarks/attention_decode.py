@@ -74,6 +74,8 @@ class Decoding:
     def period(self, refresh: str) -> Period:
         """A refresh period, each step a graph, several times over."""
         config = replace(self.config, refresh=REFRESH[refresh])
+        # Streams grow longer between rarer renewals: an attention of its own, with room for them.
+        self.attention = DecodeAttention(config, H, self.caches, rope(self.length))
         schedule = Schedule.of(config, LAYERS)
         graphs = Graphs()
         self.restart()

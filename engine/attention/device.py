@@ -24,7 +24,7 @@ from unabridged.engine.attention.kernels.bank_write import write
 from unabridged.engine.attention.kernels.index import encode
 from unabridged.engine.attention.kernels.layout import PAGE, Kept, Rows
 from unabridged.engine.attention.kernels.rope import RopeTables
-from unabridged.engine.attention.refresh import Phase
+from unabridged.engine.attention.refresh import Phase, Schedule
 from unabridged.engine.attention.rope import extend_scale
 from unabridged.engine.attention.stages import LayerCache, Stages, Workspace, covered
 
@@ -61,7 +61,9 @@ class DecodeAttention:
         nowhere = torch.zeros_like(self.first)
         self._whole = Rows(self._sequence, self.first, nowhere, torch.ones_like(nowhere))
         self._everywhere = torch.full_like(self.first, torch.iinfo(torch.int32).max)
-        self._due: dict[Phase, Tensor] = {}
+        # Made now: a recording can neither copy from the host nor keep what it allocates.
+        phases = Schedule.of(config, layers).distinct
+        self._due = {phase: torch.tensor(phase.due, dtype=torch.int32, device=device) for phase in phases}
         lists = 1 if config.join == "joint" else kv_heads
         self.masks = Masks(self.stages, sequences, lists, heads, device)
         self.span = self.stages[0].span(self._pages * PAGE - config.stream)
@@ -90,9 +92,7 @@ class DecodeAttention:
             self.masks.put(layer, sequence, one.kept)
 
     def begin(self, phase: Phase) -> None:
-        """A step begins: `first` becomes the positions of its tokens."""
-        if phase not in self._due:
-            self._due[phase] = torch.tensor(phase.due, dtype=torch.int32, device=self.first.device)
+        """A step begins: `first` becomes the positions of its tokens. KeyError: no phase of the config's schedule."""
         due, counts = self._due[phase], self._stage_counts
         advance(self.first, self._limits, self._left, self._divisors, due, counts, self._config)
 
@@ -218,7 +218,7 @@ class Masks:
         """Nothing was pruned yet."""
         self.dropped[:, :, sequence] = -torch.inf
         for kept in itertools.chain.from_iterable(self.kept):
-            kept.count[sequence] = 0
+            kept.starts[sequence], kept.count[sequence] = -1, 0
 
     def put(self, layer: int, sequence: int, given: Sequence[Kept]) -> None:
         """Take over lists of one row."""

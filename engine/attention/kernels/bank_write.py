@@ -1,6 +1,7 @@
 """New keys and values into a bank: divided by their head's scale, saturated, stored where the table says.
 
-One program stores up to 32 neighbouring tokens of one key/value head. Positions whose page has no slot are left out.
+One program stores up to 32 neighbouring tokens of one key/value head. Positions without a slot, or past the tables, are
+left out: rows of a batch that hold no sequence go on counting.
 """
 
 import torch
@@ -50,8 +51,9 @@ def _write(
     valid = known[:, None] & (f < D)[None, :]
     position = tl.load(first + row) + t
     page = (tl.load(sequence + row).to(tl.int64) * G + head) * pages + position // 16
-    k_slots = tl.load(k_table + page, mask=known, other=-1)
-    v_slots = tl.load(v_table + page, mask=known, other=-1)
+    listed = known & (position // 16 < pages)
+    k_slots = tl.load(k_table + page, mask=listed, other=-1)
+    v_slots = tl.load(v_table + page, mask=listed, other=-1)
     source = ((row.to(tl.int64) * tokens + t) * G + head)[:, None] * D + f[None, :]
     new_k = tl.load(k + source, mask=valid, other=0.0)
     new_v = tl.load(v + source, mask=valid, other=0.0)
@@ -94,7 +96,7 @@ def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor
 def write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor) -> None:
     """Store k, v `[R, T, G, D]`, un-rotated, at positions first[r]..first[r]+T-1 of the sequences `[R]` (both int32).
 
-    Their pages have slots in both tables; no two rows write one place.
+    What has no slot in a table is not stored there; no two rows write one place.
     """
     plan_write(k, v, bank, sequence, first).run()
 

@@ -62,3 +62,11 @@ def test_a_token_without_a_slot_is_left_out(device: str) -> None:
     write(k, v, bank, zero, zero + 44)
     written = (bank.k.float() != -7).any(-1).sum()
     assert int(written) == 3 * 4
+
+
+def test_a_token_past_the_table_is_left_out(device: str) -> None:
+    bank = _poisoned(made.bank([40, 30], made.Shape(3, 3, 64), torch.bfloat16, device), device)
+    k, v = (x[:1] for x in _representable(9, 64, device))
+    zero = torch.zeros(1, dtype=torch.int32, device=device)
+    write(k, v, bank, zero, zero + 16 * bank.k_table.shape[2])
+    assert bool((bank.k.float() == -7).all() and (bank.v.float() == -7).all())

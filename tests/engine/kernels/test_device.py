@@ -226,6 +226,16 @@ def test_recorded_steps_are_those_that_run_one_by_one(device: str) -> None:
     assert all(torch.equal(one, other) for one, other in zip(found[:9], found[9:], strict=True))
 
 
+def test_a_step_makes_no_tensor_even_in_a_phase_that_never_ran(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = settings()
+    decode = DecodeAttention(
+        config, SHAPE.heads, [_cache(device, 0, False)] * LAYERS, RopeTables.of(FREQUENCIES, 8, device)
+    )
+    monkeypatch.setattr(torch, "tensor", None)
+    for phase in Schedule.of(config, LAYERS).distinct:
+        decode.begin(phase)
+
+
 def test_every_step_of_a_period_renews_as_many_layers() -> None:
     config = replace(settings(), refresh=(16, 8, 4))
     steps = Schedule.of(config, 32).steps
