@@ -84,8 +84,8 @@ def test_agrees_for_every_geometry(group: int, dim: int, device: str) -> None:
 def check(case: Case, device: str) -> None:
     """Run the kernel over poisoned outputs; queries behind a sequence's end are left out of the comparison."""
     bank = made.bank(case.lengths, case.shape, case.dtype, device)
-    sequence, first, limits = (list(column) for column in zip(*case.blocks, strict=True))
-    rows = made.rows(sequence, first, limits, device, case.divisor)
+    sequences, firsts, limits = (list(column) for column in zip(*case.blocks, strict=True))
+    rows = made.rows(sequences, firsts, limits, device, case.divisor)
     q = made.queries(rows.count, case.tokens, case.shape, torch.bfloat16, device)
     kept = random_chunks(case, device)
     out = torch.full_like(q, torch.nan)
