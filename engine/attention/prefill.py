@@ -68,6 +68,8 @@ class PrefillAttention:
         self._asked = min(self.most, -(-ASKING // block))
         self._asking_room = Workspace.of(self._asking, caches[0], self._asked, block * heads, self._lists, span)
         self._lse = torch.empty(self.most, block, heads, device=device)
+        # An answer's last tokens, which no renewal of its layer has encoded: as far as streams grow.
+        self._unread = config.stream + block + max(config.intervals(len(one))[0] for one in self.stages)
         self._last: dict[int, Taken] = {}
         self._coverage: dict[int, Tensor] = {}
 
@@ -80,8 +82,10 @@ class PrefillAttention:
         if self.stages[layer].indexed:
             assert cache.index is not None
             begin, end = torch.zeros(2, cache.bank.k_table.shape[0], dtype=torch.int32, device=device).unbind(0)
-            begin[sequence], end[sequence] = start, start + length
-            encode(cache.bank, cache.index, begin, end, length)
+            begin[sequence], end[sequence] = max(0, start - self._unread), start + length
+            encode(cache.bank, cache.index, begin, end, length + self._unread)
+        self._last.pop(layer, None)
+        self._coverage[layer] = torch.ones((), device=device)
         block, at = self._config.block_q, min(length, max(0, self._config.dense_below - start))
         if at:
             attend_dense(q[:at], cache.bank, sequence, start, self._rope, out[:at])
@@ -102,7 +106,8 @@ class PrefillAttention:
         self._blocks(layer, q, out, sequence, start, block, reading)
 
     def _part(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, reading: bool) -> None:
-        """An incomplete block: its last query is repeated, which selects nothing new."""
+        """An incomplete block: its last query is repeated, which selects nothing new where queries stand at one place
+        and hardly anything where the repeated ones stand behind it."""
         padded = torch.cat([q, q[-1:].expand(self._config.block_q - len(q), *q.shape[1:])])[None]
         answers = torch.empty_like(padded)
         self._blocks(layer, padded, answers, sequence, start, len(q), reading)
@@ -121,6 +126,7 @@ class PrefillAttention:
             stages.run(q, rows, cache, kept, stages.span(limit), room, 0)
         else:
             for one in kept:
+                one.starts.fill_(-1)
                 one.count.zero_()
                 one.dropped.fill_(-torch.inf)
         lse, last = self._lse[:count], stages.settings[-1]
@@ -138,11 +144,13 @@ class PrefillAttention:
         return Rows(torch.full_like(first, sequence), first, limits, torch.full_like(first, divisor))
 
     def taken(self) -> list[Taken]:
-        """The masks of the last block of each layer, for DecodeAttention.take; none of a prompt inside the window."""
+        """The masks of the last piece's last block in each layer, for DecodeAttention.take; none of one inside the
+        window."""
         return [self._last[layer] for layer in sorted(self._last)]
 
     def coverage(self) -> Tensor:
-        """Estimated share of attention mass that each layer's last block kept, `[layers]`; see coverage.py."""
+        """Estimated share of attention mass that the last piece's last block kept in each layer, `[layers]`; see
+        coverage.py."""
         return torch.stack([self._coverage[layer] for layer in sorted(self._coverage)])
 
 

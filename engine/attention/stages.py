@@ -16,7 +16,7 @@ from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.coverage import FILL
 from unabridged.engine.attention.kernels.index import Index
 from unabridged.engine.attention.kernels.index_columns import Columns
-from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
+from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.kernels.score_exact import score_exact
 from unabridged.engine.attention.kernels.score_index import score_index
@@ -37,13 +37,18 @@ class Stages:
 
     def __init__(self, config: AttentionConfig, layer: int, rope: RopeTables, average: Sequence[int] = ()) -> None:
         """`average`: for each stage, how many neighbouring queries of a block count as their mean (1 if empty); a
-        tournament takes all as they are. Raises ValueError where a stage's query blocks are smaller than the first's.
+        tournament takes all as they are. Raises ValueError where a stage's query blocks are smaller than the first's,
+        where means do not divide them, and where streams would begin inside a page.
         """
         settings = config.layer(layer)
         self.settings, self.average = settings.stages, tuple(average) or (1,) * len(settings.stages)
         self._style, self._config, self._rope = settings.selection_rope, config, rope
         if any(stage.block_q != config.block_q for stage in self.settings):
             raise ValueError(f"stages with query blocks of {config.block_q} are wanted, not {self.settings}")
+        if any(config.block_q % count for count in self.average):
+            raise ValueError(f"means of {self.average} queries in blocks of {config.block_q}")
+        if config.stream % PAGE or config.block_q % PAGE:
+            raise ValueError(f"stream = {config.stream}, query blocks of {config.block_q}: multiples of {PAGE} wanted")
 
     def __len__(self) -> int:
         return len(self.settings)

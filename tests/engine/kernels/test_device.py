@@ -17,7 +17,7 @@ from unabridged.engine.attention.prefill import PrefillAttention
 from unabridged.engine.attention.refresh import Graphs, Phase, Schedule
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.sparse import SparseAttention
-from unabridged.engine.attention.stages import LayerCache
+from unabridged.engine.attention.stages import LayerCache, Stages
 from unabridged.engine.attention.witness import Seen, Witness
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.tables import Context
@@ -145,6 +145,52 @@ def test_an_index_that_keeps_everything_changes_nothing(device: str) -> None:
     both.step(decode, Schedule.of(config, LAYERS).all)
     # The limit came from 0: what lies further behind it than a renewal moves it is the prompt's to encode.
     assert torch.equal(*codes_of(both, slice(0, 64)))
+
+
+def test_a_prompt_behind_an_answer_finds_all_of_it_in_the_index(device: str) -> None:
+    config = settings(INDEX)
+    both = Both(config, device, filled=0, indexed=True)
+    prefill = PrefillAttention(config, SHAPE.heads, both.caches, both.rope, {"exact": 1, "index": 1})
+    both.prefill(prefill, 70)
+    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
+    decode.take(0, both.length, prefill.taken())
+    both.step(decode, Schedule.of(config, LAYERS).phase(1))
+    both.prefill(prefill, 20)
+    assert torch.equal(*codes_of(both, slice(0, both.length)))
+
+
+def test_masks_are_of_the_last_piece(device: str) -> None:
+    config = replace(settings(), dense_below=128)
+    both = Both(config, device, filled=128)
+    prefill = PrefillAttention(config, SHAPE.heads, both.caches, both.rope, {"exact": 1})
+    both.prefill(prefill, 5)
+    assert len(prefill.taken()) == LAYERS
+    q, k, v = (x.to(device) for x in both.tokens(3))
+    for layer in range(LAYERS):
+        prefill.attend(layer, q, k, v, torch.empty_like(q), 0, 0)
+    assert not prefill.taken()
+    assert prefill.coverage().tolist() == [1.0] * LAYERS
+
+
+def test_a_prompt_that_prunes_nothing_leaves_empty_lists(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(settings(PAPER, (4, 2, 2)), join="joint", sink=64)
+    both = Both(config, device, filled=64)
+    prefill = PrefillAttention(config, SHAPE.heads, both.caches, both.rope)
+    # What memory held before could be taken for chunks.
+    monkeypatch.setattr(torch, "empty", torch.zeros)
+    both.prefill(prefill, 74)
+    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
+    decode.take(0, both.length, prefill.taken())
+    phase = Schedule.of(config, LAYERS).phase(1)
+    assert phase.due == (3, 1)
+    both.step(decode, phase)
+
+
+def test_streams_begin_at_a_page(device: str) -> None:
+    with pytest.raises(ValueError, match="stream = 72"):
+        Stages(replace(settings(), stream=72), 0, RopeTables.of(FREQUENCIES, 8, device))
+    with pytest.raises(ValueError, match="means of"):
+        Stages(settings(), 0, RopeTables.of(FREQUENCIES, 8, device), (128, 1))
 
 
 def test_coverage_and_masses_of_a_step(device: str) -> None:
