@@ -14,7 +14,7 @@ values 2, 2 (the same, and neighbours), at the end what a lane holds of a row.
 import triton
 import triton.language as tl
 
-from unabridged.engine.attention.kernels.attend_join import join
+from unabridged.engine.attention.kernels.attend_join import add_warps, join
 from unabridged.engine.attention.kernels.attend_operands import (
     key_angles,
     keys,
@@ -47,6 +47,18 @@ def _locate(start, place, sinks, kept, limit, length, CHUNK: tl.constexpr, SINK:
 
 
 @triton.jit
+def _slots(
+    k_table, v_table, table_row, start, place, sinks, kept, limit, length,
+    CHUNK: tl.constexpr, SINK: tl.constexpr, SHARED: tl.constexpr,
+):  # fmt: skip
+    """Positions of places, and the slots of keys and values there."""
+    position, _, used = _locate(start, place, sinks, kept, limit, length, CHUNK, SINK)
+    k_slot = read(k_table + table_row + position // 16, used, False)
+    v_slot = k_slot if SHARED else read(v_table + table_row + position // 16, used, False)
+    return position, k_slot, v_slot
+
+
+@triton.jit
 def _numbers(place, position, recent, used, limit, gap, divisor, STYLE: tl.constexpr):
     """What keys at `place` of the list and `position` of the context are rotated as."""
     if STYLE == "streaming":
@@ -58,23 +70,6 @@ def _numbers(place, position, recent, used, limit, gap, divisor, STYLE: tl.const
     else:
         number = position
     return tl.where(used, number, 0)
-
-
-@triton.jit
-def _add_warps(
-    best, summed, acc, W: tl.constexpr, WIDTH: tl.constexpr, RUN: tl.constexpr, PACKED: tl.constexpr,
-):  # fmt: skip
-    """What the warps found, together: maximum, sum `[PACKED]` and accumulator `[PACKED, WIDTH]`."""
-    STRIDE: tl.constexpr = 8 // PACKED
-    real = tl.arange(0, 8) % STRIDE == 0
-    top = tl.max(best, 0)
-    steady = tl.where(top == float("-inf"), 0.0, top)
-    part = tl.where(real[None, :], tl.exp2(best - steady[None, :]), 0.0)
-    summed = tl.sum(tl.reshape(tl.sum(summed * part, 0), [PACKED, STRIDE]), 1)
-    top = tl.max(tl.reshape(tl.where(real, top, float("-inf")), [PACKED, STRIDE]), 1)
-    acc = tl.sum(tl.sum(tl.reshape(acc * part[:, None, :], [W, WIDTH, PACKED, STRIDE]), 3), 0)
-    acc = tl.permute(tl.reshape(acc, [WIDTH // (8 * RUN), RUN, 8, PACKED]), [3, 0, 2, 1])
-    return top, summed, tl.reshape(acc, [PACKED, WIDTH])
 
 
 @triton.jit
@@ -128,8 +123,10 @@ def attend(
     tiles = tl.cdiv(length, KEYS)
     share = 1 if ONE else tl.cdiv(tiles, tl.num_programs(0))
     active = tiles if ONE else tl.cdiv(tiles, share)
-    if split >= active:
-        return
+    # An only tile's loads do not wait to hear whether the list reaches it.
+    if not ONE:  # noqa: SIM102 (a constant and a number of the device do not mix)
+        if split >= active:
+            return
 
     if STYLE == "streaming":
         at = length - 1 - gap
@@ -143,21 +140,23 @@ def attend(
     summed = tl.zeros([W, 8], tl.float32)
     acc = tl.zeros([W, WIDTH, 8], tl.float32)
     begin = split * share
+    if PAGED:
+        place = begin * KEYS + page * 16
+        if not ONE:
+            start = _starts(chosen, place, CHUNK, SINK, CHUNKS)
+        position, k_slot, v_slot = _slots(
+            k_table, v_table, table_row, start, place, sinks, kept, limit, length, CHUNK, SINK, SHARED
+        )
     for step in range(0, 1 if ONE else tl.minimum(share, tiles - begin)):
         tile = split if ONE else begin + step
         place = tile * KEYS + page * 16
         place_k = place[:, :, :, :, None] + inside_k
         place_v = place[:, :, :, :, None, None] + inside_v
         if PAGED:
-            if not ONE:
-                start = _starts(chosen, place, CHUNK, SINK, CHUNKS)
-            position, recent, used = _locate(start, place, sinks, kept, limit, length, CHUNK, SINK)
-            at_page = table_row + position // 16
-            k_slot = read(k_table + at_page, used, False).to(tl.int64)
-            v_slot = k_slot if SHARED else read(v_table + at_page, used, False).to(tl.int64)
+            recent, used = place >= sinks + kept, place < length
             base = _numbers(place, position, recent, used, limit, gap, divisor, STYLE)
-            k_rows = (k_slot * (16 * D))[:, :, :, :, None] + inside_k * D
-            v_rows = (v_slot * (16 * D))[:, :, :, :, None, None] + inside_v * D
+            k_rows = (k_slot.to(tl.int64) * (16 * D))[:, :, :, :, None] + inside_k * D
+            v_rows = (v_slot.to(tl.int64) * (16 * D))[:, :, :, :, None, None] + inside_v * D
             k_used, v_used = place_k < length, place_v < length
             if not STEPPED:
                 position_k = position[:, :, :, :, None] + inside_k
@@ -169,13 +168,20 @@ def attend(
             position_k, recent_k, k_used = _locate(start_k, place_k, sinks, kept, limit, length, CHUNK, SINK)
             start_v = _starts(chosen, place_v, CHUNK, SINK, CHUNKS)
             position_v, _, v_used = _locate(start_v, place_v, sinks, kept, limit, length, CHUNK, SINK)
-            k_slot = read(k_table + table_row + position_k // 16, k_used, False).to(tl.int64)
-            v_slot = read(v_table + table_row + position_v // 16, v_used, False).to(tl.int64)
-            k_rows = k_slot * (16 * D) + position_k % 16 * D
-            v_rows = v_slot * (16 * D) + position_v % 16 * D
+            k_page = read(k_table + table_row + position_k // 16, k_used, False).to(tl.int64)
+            v_page = read(v_table + table_row + position_v // 16, v_used, False).to(tl.int64)
+            k_rows = k_page * (16 * D) + position_k % 16 * D
+            v_rows = v_page * (16 * D) + position_v % 16 * D
             base = place * 0
             numbers = _numbers(place_k, position_k, recent_k, k_used, limit, gap, divisor, STYLE)
         low, high = keys(k, k_rows, k_used, F, HALF, RUN, PAGES, W, TURN)
+        if PAGED and not ONE:
+            # The next tile's slots, while this one's keys are on their way.
+            later = place + KEYS
+            start = _starts(chosen, later, CHUNK, SINK, CHUNKS)
+            next_position, next_k, next_v = _slots(
+                k_table, v_table, table_row, start, later, sinks, kept, limit, length, CHUNK, SINK, SHARED
+            )
         x_values = values(v, v_rows, v_used, D, WIDTH, RUN, PAGES, W, KW, DOT)
         if not STEPPED:
             k_cos, k_sin = key_angles(near, far, numbers, F, HALF, RUN, PAGES, W, WIDE and not PAGED, TURN)
@@ -207,6 +213,8 @@ def attend(
         summed = summed * old + tl.sum(weights, 2)
         acc = tl.dot(x_values, shares(weights, PAGES, W, KW, DOT), acc * old[:, None, :])
         best = top
+        if PAGED and not ONE:
+            position, k_slot, v_slot = next_position, next_k, next_v
         if mass is not None:
             found = tl.sum(tl.reshape(weights, [W, 8, PAGES, 16]), 3)
             cell = tile * (KEYS // 16) + tl.arange(0, PAGES)[None, None, :] * W + tl.arange(0, W)[:, None, None]
@@ -215,20 +223,21 @@ def attend(
             log = tl.where(found > 0, tl.log2(tl.maximum(found, 1e-38)), float("-inf")) + steady[:, :, None]
             tl.store(mass + (heads_before + i // STRIDE) * mass_width + cell, log, mask=wanted)
 
-    best, summed, acc = _add_warps(best, summed, acc, W, WIDTH, RUN, PACKED)
-    i, d = tl.arange(0, PACKED), tl.arange(0, WIDTH)
-    slot = (heads_before + i) * splits + split
-    second = tl.num_programs(2) * tl.num_programs(1) * GROUP * splits
-    tl.store(sums + slot[:, None] * D + d[None, :], acc, mask=(i < GROUP)[:, None] & (d < D)[None, :])
-    tl.store(state + slot, best, mask=i < GROUP)
-    tl.store(state + second + slot, summed, mask=i < GROUP)
-    # All of the program's stores come before its arrival, and the last to arrive sees everyone's.
-    tl.debug_barrier()
-    counter = arrived + row * tl.num_programs(1) + head
-    before = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
-    if before == active - 1:
-        tl.store(counter, 0)
-        join(
-            row, head, active, length, out, lse, sums, state, splits, v_scale, mass, mass_width,
-            GROUP, D, WIDTH, SPLITS, PIECE, PACKED,
-        )  # fmt: skip
+    if split < active:
+        all_best, all_summed, all_acc = add_warps(best, summed, acc, W, WIDTH, RUN, PACKED)
+        h, d = tl.arange(0, PACKED), tl.arange(0, WIDTH)
+        slot = (heads_before + h) * splits + split
+        second = tl.num_programs(2) * tl.num_programs(1) * GROUP * splits
+        tl.store(sums + slot[:, None] * D + d[None, :], all_acc, mask=(h < GROUP)[:, None] & (d < D)[None, :])
+        tl.store(state + slot, all_best, mask=h < GROUP)
+        tl.store(state + second + slot, all_summed, mask=h < GROUP)
+        # All of the program's stores come before its arrival, and the last to arrive sees everyone's.
+        tl.debug_barrier()
+        counter = arrived + row * tl.num_programs(1) + head
+        before = tl.atomic_add(counter, 1, sem="acq_rel", scope="gpu")
+        if before == active - 1:
+            tl.store(counter, 0)
+            join(
+                row, head, active, length, out, lse, sums, state, splits, v_scale, mass, mass_width,
+                GROUP, D, WIDTH, SPLITS, PIECE, PACKED,
+            )  # fmt: skip

@@ -1,7 +1,24 @@
-"""What the programs that shared a row's list found, together: the last one to arrive calls `join`."""
+"""Findings together: of a program's warps, and of the programs that share a list (the last to arrive calls `join`)."""
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def add_warps(
+    best, summed, acc, W: tl.constexpr, WIDTH: tl.constexpr, RUN: tl.constexpr, PACKED: tl.constexpr,
+):  # fmt: skip
+    """What the warps found, together: maximum, sum `[PACKED]` and accumulator `[PACKED, WIDTH]`."""
+    STRIDE: tl.constexpr = 8 // PACKED
+    real = tl.arange(0, 8) % STRIDE == 0
+    top = tl.max(best, 0)
+    steady = tl.where(top == float("-inf"), 0.0, top)
+    part = tl.where(real[None, :], tl.exp2(best - steady[None, :]), 0.0)
+    summed = tl.sum(tl.reshape(tl.sum(summed * part, 0), [PACKED, STRIDE]), 1)
+    top = tl.max(tl.reshape(tl.where(real, top, float("-inf")), [PACKED, STRIDE]), 1)
+    acc = tl.sum(tl.sum(tl.reshape(acc * part[:, None, :], [W, WIDTH, PACKED, STRIDE]), 3), 0)
+    acc = tl.permute(tl.reshape(acc, [WIDTH // (8 * RUN), RUN, 8, PACKED]), [3, 0, 2, 1])
+    return top, summed, tl.reshape(acc, [PACKED, WIDTH])
 
 
 @triton.jit
