@@ -42,7 +42,8 @@ class Cut:
     @classmethod
     def of(cls, capacity: int, lists: int, dim: int) -> "Cut":
         """For `lists` = R * G lists of at most `capacity` keys."""
-        pages = 2 if dim <= 128 else 1
+        # In a loop over tiles two pages would not fit the registers.
+        pages = 2 if dim <= 128 and capacity <= NEAR else 1
         return cls(pages, max(1, min(triton.cdiv(capacity, PAGE * pages * 4), _PROGRAMS // lists)), 4)
 
 
