@@ -51,7 +51,7 @@ class Prefilling:
         cache, stages, room = self.caches[0], self.attention.stages[-1], self.attention.room
         count = min(self.attention.most, QUERIES // self.config.block_q)
         times_over = QUERIES / self.config.block_q / count
-        rows = self.attention.rows(count, 0, self.start, self.q.device)
+        rows = self.attention.rows(count, 0, self.start, self.start + QUERIES, self.q.device)
         q = self.q[: count * self.config.block_q].unflatten(0, (count, -1))
         out, lse = torch.empty_like(q), torch.empty(q.shape[:3], device="cuda")
         ints = [torch.tensor([value], dtype=torch.int32, device="cuda") for value in (0, self.start)]

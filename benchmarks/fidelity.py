@@ -147,7 +147,7 @@ class Probe:
         """`exact`: what exact scoring kept for q `[T, H, D]` at `start`."""
         config, stages = self._config, self._stages[layer]
         padded = torch.cat([q, q[-1:].expand(config.block_q - len(q), *q.shape[1:])])[None]
-        rows = self._prefill.rows(1, sequence, start, q.device)
+        rows = self._prefill.rows(1, sequence, start, start + len(q), q.device)
         span = stages.span(start // config.block_q * config.block_q - config.stream)
         kept = stages.room(1, q.shape[1] if config.join == "joint" else exact.starts.shape[1], q.device)[0]
         scores = stages.score(0, padded, rows, self._caches[layer], span, self._room)

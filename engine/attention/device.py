@@ -84,7 +84,7 @@ class DecodeAttention:
         the prompt ended inside the window, the first sparse step must be one that renews all (Schedule.all)."""
         self.first[sequence] = length - 1
         near = self._config.stream + self._config.block_q
-        self._divisors[:, sequence] = extend_scale(length, self._config.window, near)
+        self._divisors[:, sequence] = extend_scale(length + 1, self._config.window, near)
         self._limits[:, sequence] = 0
         self.masks.clear(sequence)
         for layer, one in enumerate(taken):

@@ -13,6 +13,7 @@ T tokens, R blocks, H query heads, G key/value heads, D head dimension.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -77,7 +78,7 @@ class PrefillAttention:
         """q and out `[T, H, D]`, k and v `[T, G, D]`, un-rotated, of positions start..start+T-1 of a sequence whose
         earlier tokens are stored. Blocks begin at multiples of the block length, as everywhere."""
         cache, length = self._caches[layer], len(q)
-        device = q.device
+        piece, device = _Piece(layer, sequence, start + length), q.device
         write(k[None], v[None], cache.bank, _int(sequence, device), _int(start, device))
         if self.stages[layer].indexed:
             assert cache.index is not None
@@ -97,30 +98,30 @@ class PrefillAttention:
             count = min(whole, most) * block or min(block - behind, length - at)
             some = slice(at, at + count)
             run = self._whole if whole else self._part
-            run(layer, q[some], out[some], sequence, start + at, reading > 0)
+            run(piece, q[some], out[some], start + at, reading > 0)
             at += count
 
-    def _whole(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, reading: bool) -> None:
+    def _whole(self, piece: "_Piece", q: Tensor, out: Tensor, start: int, reading: bool) -> None:
         block = self._config.block_q
         q, out = (x.unflatten(0, (-1, block)) for x in (q, out))
-        self._blocks(layer, q, out, sequence, start, block, reading)
+        self._blocks(piece, q, out, start, block, reading)
 
-    def _part(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, reading: bool) -> None:
+    def _part(self, piece: "_Piece", q: Tensor, out: Tensor, start: int, reading: bool) -> None:
         """An incomplete block: its last query is repeated, which selects nothing new where queries stand at one place
         and hardly anything where the repeated ones stand behind it."""
         padded = torch.cat([q, q[-1:].expand(self._config.block_q - len(q), *q.shape[1:])])[None]
         answers = torch.empty_like(padded)
-        self._blocks(layer, padded, answers, sequence, start, len(q), reading)
+        self._blocks(piece, padded, answers, start, len(q), reading)
         out.copy_(answers[0, : len(q)])
 
-    def _blocks(self, layer: int, q: Tensor, out: Tensor, sequence: int, start: int, real: int, reading: bool) -> None:
+    def _blocks(self, piece: "_Piece", q: Tensor, out: Tensor, start: int, real: int, reading: bool) -> None:
         """Blocks `[R, block, H, D]` that begin at `start`, R at most what the workspace holds; the last has `real`
         queries."""
-        config, cache = self._config, self._caches[layer]
+        config, layer, cache = self._config, piece.layer, self._caches[piece.layer]
         stages, room = (self.stages[layer], self.room) if reading else (self._asking[layer], self._asking_room)
         count, block = q.shape[:2]
         limit = max(0, (start // block + count - 1) * block - config.stream)
-        rows = self.rows(count, sequence, start, q.device)
+        rows = self.rows(count, piece.sequence, start, piece.end, q.device)
         kept = stages.room(count, self._lists, q.device)
         if limit > config.sink:
             stages.run(q, rows, cache, kept, stages.span(limit), room, 0)
@@ -135,12 +136,12 @@ class PrefillAttention:
         self._last[layer] = Taken([_last(one) for one in kept], limit)
         self._coverage[layer] = covered(torch.stack([one.dropped[-1] for one in kept]), lse[-1, :real].amax(0))
 
-    def rows(self, count: int, sequence: int, start: int, device: torch.device) -> Rows:
-        """`count` blocks of a sequence from position `start` on."""
+    def rows(self, count: int, sequence: int, start: int, end: int, device: torch.device) -> Rows:
+        """`count` blocks of a sequence from position `start` on, of a piece after which it has `end` tokens."""
         config = self._config
         first = torch.arange(start, start + count * config.block_q, config.block_q, dtype=torch.int32, device=device)
         limits = (first // config.block_q * config.block_q - config.stream).clamp(min=0)
-        divisor = extend_scale(start + count * config.block_q, config.window, config.stream + config.block_q)
+        divisor = extend_scale(end, config.window, config.stream + config.block_q)
         return Rows(torch.full_like(first, sequence), first, limits, torch.full_like(first, divisor))
 
     def taken(self) -> list[Taken]:
@@ -152,6 +153,15 @@ class PrefillAttention:
         """Estimated share of attention mass that the last piece's last block kept in each layer, `[layers]`; see
         coverage.py."""
         return torch.stack([self._coverage[layer] for layer in sorted(self._coverage)])
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A piece of a sequence in a layer; tokens that the sequence has after it."""
+
+    layer: int
+    sequence: int
+    end: int
 
 
 def _last(kept: Kept) -> Kept:

@@ -186,6 +186,17 @@ def test_a_prompt_that_prunes_nothing_leaves_empty_lists(device: str, monkeypatc
     both.step(decode, phase)
 
 
+def test_dynamic_extend_takes_a_piece_as_long_as_it_is(device: str) -> None:
+    # The first block ends at 256 tokens, the padded one at 320, the piece at 272: the divisor changes after all three.
+    config = replace(settings(), attention_rope="dynamic-extend", window=200)
+    both = Both(config, device, filled=192)
+    prefill = PrefillAttention(config, SHAPE.heads, both.caches, both.rope, {"exact": 1}, scores=1)
+    both.prefill(prefill, 80)
+    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
+    decode.take(0, both.length, prefill.taken())
+    both.step(decode, Schedule.of(config, LAYERS).phase(0))
+
+
 def test_streams_begin_at_a_page(device: str) -> None:
     with pytest.raises(ValueError, match="stream = 72"):
         Stages(replace(settings(), stream=72), 0, RopeTables.of(FREQUENCIES, 8, device))
