@@ -271,6 +271,8 @@ def test_recorded_steps_are_those_that_run_one_by_one(device: str) -> None:
         decode.take(0, both.length)
         graphs = Graphs()
         if recorded:
+            # Without its first masks a stream would be longer than a step has room for.
+            step(schedule.all)
             graphs.capture(schedule.distinct[:-1], step)
             decode.take(0, both.length)
         for number in range(9):
