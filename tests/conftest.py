@@ -14,6 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # Tensors of tests are tiny: on a busy machine a second thread made them ten times as slow. Set before torch loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import torch  # noqa: E402
+
+# Kernels run on the GPU where there is one, in Triton's interpreter otherwise. Set before
+# Triton loads, whoever loads it.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:

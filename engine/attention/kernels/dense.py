@@ -80,11 +80,17 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tens
     if q.device.type == "cpu":
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
         result, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal)
+    elif q.dtype == torch.float32:
+        # Neither of the two below takes float32, and cuDNN does not say so.
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+        attend = torch.ops.aten._scaled_dot_product_efficient_attention
+        result, lse = attend(q, k, v, None, True, 0.0, causal)[:2]
+        lse = lse[:, :, : q.shape[2]]
     elif q.shape[3] <= 128:
         result, lse = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal)[:2]
     else:
         result, lse = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[:2]
-    return result[0], lse.view(q.shape[1:3])
+    return result[0], lse.reshape(q.shape[1:3])
 
 
 @triton.jit

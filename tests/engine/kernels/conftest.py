@@ -1,12 +1,7 @@
-"""Kernel tests run on the GPU where there is one, in Triton's interpreter otherwise."""
-
-import os
+"""Kernel tests run on the GPU where there is one, in Triton's interpreter otherwise (tests/conftest.py)."""
 
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="session")
