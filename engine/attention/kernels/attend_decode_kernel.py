@@ -38,23 +38,35 @@ def _starts(chosen, place, CHUNK: tl.constexpr, SINK: tl.constexpr, CHUNKS: tl.c
 
 
 @triton.jit
-def _locate(start, place, sinks, kept, limit, length, CHUNK: tl.constexpr, SINK: tl.constexpr):
+def _used(place, sinks, kept, gap, length, CLIPPED: tl.constexpr):
+    """Whether places are of the list: what the limit cuts off its last chunk, `gap` places, is not."""
+    used = place < length
+    if CLIPPED:
+        used = used & ((place < sinks + kept - gap) | (place >= sinks + kept))
+    return used
+
+
+@triton.jit
+def _locate(
+    start, place, sinks, kept, gap, limit, length, CHUNK: tl.constexpr, SINK: tl.constexpr, CLIPPED: tl.constexpr
+):  # fmt: skip
     """Positions of places of the list; whether they are of the stream; whether they are of the list at all."""
     recent = place >= sinks + kept
     position = tl.where(recent, limit + place - sinks - kept, place)
     middle = (place >= sinks) & (place < sinks + kept)
-    return tl.where(middle, start + (place - SINK) % CHUNK, position), recent, place < length
+    position = tl.where(middle, start + (place - SINK) % CHUNK, position)
+    return position, recent, _used(place, sinks, kept, gap, length, CLIPPED)
 
 
 @triton.jit
 def _slots(
-    k_table, v_table, table_row, start, place, sinks, kept, limit, length,
-    CHUNK: tl.constexpr, SINK: tl.constexpr, SHARED: tl.constexpr,
+    k_table, v_table, table_row, start, place, sinks, kept, gap, limit, length,
+    CHUNK: tl.constexpr, SINK: tl.constexpr, CLIPPED: tl.constexpr, SHARED: tl.constexpr,
 ):  # fmt: skip
-    """Positions of places, and the slots of keys and values there."""
-    position, _, used = _locate(start, place, sinks, kept, limit, length, CHUNK, SINK)
-    k_slot = read(k_table + table_row + position // 16, used, False)
-    v_slot = k_slot if SHARED else read(v_table + table_row + position // 16, used, False)
+    """Positions of places, and the slots of keys and values there; a page without one counts as slot 0."""
+    position, _, used = _locate(start, place, sinks, kept, gap, limit, length, CHUNK, SINK, CLIPPED)
+    k_slot = tl.maximum(read(k_table + table_row + position // 16, used, False), 0)
+    v_slot = k_slot if SHARED else tl.maximum(read(v_table + table_row + position // 16, used, False), 0)
     return position, k_slot, v_slot
 
 
@@ -122,7 +134,8 @@ def attend(
     length = sinks + kept + own + 1 - limit
     tiles = tl.cdiv(length, KEYS)
     share = 1 if ONE else tl.cdiv(tiles, tl.num_programs(0))
-    active = tiles if ONE else tl.cdiv(tiles, share)
+    # A list longer than the capacity loses its end; the programs that there are must still all be waited for.
+    active = tl.minimum(tiles, tl.num_programs(0)) if ONE else tl.cdiv(tiles, share)
     # An only tile's loads do not wait to hear whether the list reaches it.
     if not ONE:  # noqa: SIM102 (a constant and a number of the device do not mix)
         if split >= active:
@@ -145,7 +158,7 @@ def attend(
         if not ONE:
             start = _starts(chosen, place, CHUNK, SINK, CHUNKS)
         position, k_slot, v_slot = _slots(
-            k_table, v_table, table_row, start, place, sinks, kept, limit, length, CHUNK, SINK, SHARED
+            k_table, v_table, table_row, start, place, sinks, kept, gap, limit, length, CHUNK, SINK, CLIPPED, SHARED
         )
     for step in range(0, 1 if ONE else tl.minimum(share, tiles - begin)):
         tile = split if ONE else begin + step
@@ -153,11 +166,12 @@ def attend(
         place_k = place[:, :, :, :, None] + inside_k
         place_v = place[:, :, :, :, None, None] + inside_v
         if PAGED:
-            recent, used = place >= sinks + kept, place < length
+            recent, used = place >= sinks + kept, _used(place, sinks, kept, gap, length, CLIPPED)
             base = _numbers(place, position, recent, used, limit, gap, divisor, STYLE)
             k_rows = (k_slot.to(tl.int64) * (16 * D))[:, :, :, :, None] + inside_k * D
             v_rows = (v_slot.to(tl.int64) * (16 * D))[:, :, :, :, None, None] + inside_v * D
-            k_used, v_used = place_k < length, place_v < length
+            k_used = _used(place_k, sinks, kept, gap, length, CLIPPED)
+            v_used = _used(place_v, sinks, kept, gap, length, CLIPPED)
             if not STEPPED:
                 position_k = position[:, :, :, :, None] + inside_k
                 recent_k = recent[:, :, :, :, None]
@@ -165,11 +179,13 @@ def attend(
                 numbers = tl.where(k_used, numbers - base[:, :, :, :, None], 0)
         else:
             start_k = _starts(chosen, place_k, CHUNK, SINK, CHUNKS)
-            position_k, recent_k, k_used = _locate(start_k, place_k, sinks, kept, limit, length, CHUNK, SINK)
+            position_k, recent_k, k_used = _locate(
+                start_k, place_k, sinks, kept, gap, limit, length, CHUNK, SINK, CLIPPED
+            )
             start_v = _starts(chosen, place_v, CHUNK, SINK, CHUNKS)
-            position_v, _, v_used = _locate(start_v, place_v, sinks, kept, limit, length, CHUNK, SINK)
-            k_page = read(k_table + table_row + position_k // 16, k_used, False).to(tl.int64)
-            v_page = read(v_table + table_row + position_v // 16, v_used, False).to(tl.int64)
+            position_v, _, v_used = _locate(start_v, place_v, sinks, kept, gap, limit, length, CHUNK, SINK, CLIPPED)
+            k_page = tl.maximum(read(k_table + table_row + position_k // 16, k_used, False), 0).to(tl.int64)
+            v_page = tl.maximum(read(v_table + table_row + position_v // 16, v_used, False), 0).to(tl.int64)
             k_rows = k_page * (16 * D) + position_k % 16 * D
             v_rows = v_page * (16 * D) + position_v % 16 * D
             base = place * 0
@@ -180,7 +196,20 @@ def attend(
             later = place + KEYS
             start = _starts(chosen, later, CHUNK, SINK, CHUNKS)
             next_position, next_k, next_v = _slots(
-                k_table, v_table, table_row, start, later, sinks, kept, limit, length, CHUNK, SINK, SHARED
+                k_table,
+                v_table,
+                table_row,
+                start,
+                later,
+                sinks,
+                kept,
+                gap,
+                limit,
+                length,
+                CHUNK,
+                SINK,
+                CLIPPED,
+                SHARED,
             )
         x_values = values(v, v_rows, v_used, D, WIDTH, RUN, PAGES, W, KW, DOT)
         if not STEPPED:
@@ -200,9 +229,7 @@ def attend(
         logits = tl.dot(x_high, tl.permute(high, [0, 2, 1]), logits)
         logits = tl.sum(tl.reshape(logits, [PAGES * W, 2, 8, 16]), 1) * scale
         here = tile * KEYS + tl.arange(0, PAGES * W)[:, None, None] * 16 + tl.arange(0, 16)
-        seen = here < length
-        if CLIPPED:
-            seen = seen & ((here < sinks + kept - gap) | (here >= sinks + kept))
+        seen = _used(here, sinks, kept, gap, length, CLIPPED)
         logits = tl.reshape(tl.where(seen, logits, float("-inf")), [PAGES, W, 8, 16])
         logits = tl.reshape(tl.permute(logits, [1, 2, 0, 3]), [W, 8, PAGES * 16])
         top = tl.maximum(best, tl.max(logits, 2))

@@ -47,7 +47,7 @@ class Index:
 
 def encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> None:
     """Encode positions [start[b], end[b]) of every sequence: `[B]` int32, on the device, at most `most` apart (what is
-    past that is not encoded). The caller advances its counters."""
+    past that, or past the index's room, is not encoded). The caller advances its counters."""
     plan_encode(bank, index, start, end, most).run()
 
 
@@ -91,11 +91,11 @@ def _encode(
     head = tl.program_id(1)
     list_ = (tl.program_id(2) * G + head).to(tl.int64)
     first = tl.load(start + tl.program_id(2))
-    last = tl.minimum(tl.load(end + tl.program_id(2)), first + most)
+    last = tl.minimum(tl.minimum(tl.load(end + tl.program_id(2)), first + most), room)
     positions = first + tl.program_id(0) * KEYS + tl.arange(0, KEYS)
     if first + tl.program_id(0) * KEYS < last:
         there = positions < last
-        slot = tl.load(table + list_ * pages + positions // PAGE, there, other=0).to(tl.int64)
+        slot = tl.maximum(tl.load(table + list_ * pages + positions // PAGE, there, other=0), 0).to(tl.int64)
         rows = k + (slot * PAGE + positions % PAGE) * D
         scale = tl.load(k_scale + head)
         y = tl.zeros((KEYS, 4 * W), tl.float32)
