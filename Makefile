@@ -39,8 +39,10 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The quick tests, then kernels compiled for cards that are not there.
 test: check model
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -m "thorough and not slow" --timeout 900
 
 test-all: check model
 	$(BIN)/pytest -m "slow or not slow" --timeout 1200

@@ -201,6 +201,7 @@ def test_shorter_than_sink_and_stream(length: int, device: str) -> None:
     check(Case((length,), stream=64), device, with_mass=True)
 
 
+@pytest.mark.thorough
 def test_sequences_of_different_lengths(device: str) -> None:
     check(Case((301, 25), Shape(4, 2, 64)), device, repeats=1)
 
@@ -210,6 +211,7 @@ def test_masses_are_shares_of_places(chunk: int, device: str) -> None:
     check(Case((270,), chunk=chunk, sink=16), device, with_mass=True)
 
 
+@pytest.mark.thorough
 def test_all_heads_share_a_list(device: str) -> None:
     check(Case((290,), Shape(4, 2, 64), joined=True), device)
 

@@ -121,7 +121,13 @@ def codes_of(both: Both, at: slice) -> tuple[Tensor, Tensor]:
     return index.codes[0, :, at], encoded(k.to(both.device), index.basis)[0]
 
 
-@pytest.mark.parametrize(("stages", "join", "prompt"), [(EXACT, "kv", 70), (PAPER, "joint", 6)], ids=["exact", "paper"])
+@pytest.mark.parametrize(
+    ("stages", "join", "prompt"),
+    [
+        pytest.param(EXACT, "kv", 70, id="exact"),
+        pytest.param(PAPER, "joint", 6, id="paper", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_prompt_and_the_answer_after_it(stages: tuple[Stage, ...], join: Join, prompt: int, device: str) -> None:
     config = replace(settings(stages), join=join)
     both = Both(config, device, filled=192)
@@ -147,6 +153,7 @@ def test_an_index_that_keeps_everything_changes_nothing(device: str) -> None:
     assert torch.equal(*codes_of(both, slice(0, 64)))
 
 
+@pytest.mark.thorough
 def test_a_prompt_behind_an_answer_finds_all_of_it_in_the_index(device: str) -> None:
     config = settings(INDEX)
     both = Both(config, device, filled=0, indexed=True)
@@ -159,6 +166,7 @@ def test_a_prompt_behind_an_answer_finds_all_of_it_in_the_index(device: str) -> 
     assert torch.equal(*codes_of(both, slice(0, both.length)))
 
 
+@pytest.mark.thorough
 def test_masks_are_of_the_last_piece(device: str) -> None:
     config = replace(settings(), dense_below=128)
     both = Both(config, device, filled=128)
@@ -172,6 +180,7 @@ def test_masks_are_of_the_last_piece(device: str) -> None:
     assert prefill.coverage().tolist() == [1.0] * LAYERS
 
 
+@pytest.mark.thorough
 def test_a_prompt_that_prunes_nothing_leaves_empty_lists(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(settings(PAPER, (4, 2, 2)), join="joint", sink=64)
     both = Both(config, device, filled=64)
@@ -186,6 +195,7 @@ def test_a_prompt_that_prunes_nothing_leaves_empty_lists(device: str, monkeypatc
     both.step(decode, phase)
 
 
+@pytest.mark.thorough
 def test_dynamic_extend_takes_a_piece_as_long_as_it_is(device: str) -> None:
     # The first block ends at 256 tokens, the padded one at 320, the piece at 272: the divisor changes after all three.
     config = replace(settings(), attention_rope="dynamic-extend", window=200)
@@ -204,6 +214,7 @@ def test_streams_begin_at_a_page(device: str) -> None:
         Stages(settings(), 0, RopeTables.of(FREQUENCIES, 8, device), (128, 1))
 
 
+@pytest.mark.thorough
 def test_coverage_and_masses_of_a_step(device: str) -> None:
     config = settings()
     both = Both(config, device, filled=300)
