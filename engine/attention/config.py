@@ -93,7 +93,7 @@ class AttentionConfig:
 def _spread(refresh: tuple[int, ...], stages: int) -> tuple[int, ...]:
     if stages == len(refresh):
         return refresh
-    return refresh[-1:] if stages == 1 else refresh[: stages - 1] + refresh[-1:]
+    return (refresh + refresh[-1:] * stages)[: stages - 1] + refresh[-1:]
 
 
 def _paper(name: str, early_k: int, late_k: int, window: int) -> AttentionConfig:
@@ -182,10 +182,23 @@ def _override(config: AttentionConfig, overrides: Mapping[str, Scalar]) -> Atten
             config = replace(config, **{field: _typed(field, value, _PLAIN[field])})
         elif field in _PER_LAYER:
             config = replace(config, layers=_PER_LAYER[field](config, field, value))
+        elif field == "refresh":
+            config = replace(config, refresh=_intervals(value))
         else:
-            known = ", ".join(sorted({*_PLAIN, *_PER_LAYER}))
+            known = ", ".join(sorted({*_PLAIN, *_PER_LAYER, "refresh"}))
             raise BadRequest(f'attention override "{field}" is unknown', f"known: {known}")
     return replace(config, name=f"{config.name}*") if overrides else config
+
+
+def _intervals(value: Scalar) -> tuple[int, ...]:
+    """ "64/16" or "16/8/4": decode steps between two runs of each stage, multiples of the next one's."""
+    words = str(value).split("/")
+    if not (1 <= len(words) <= 3 and all(word.isdecimal() and 0 < int(word) <= 4096 for word in words)):
+        raise BadRequest(f"attention override refresh = {value!r} is not understood", 'like "16/8/4": 1 to 4096 steps')
+    found = tuple(map(int, words))
+    if any(first % then for first, then in itertools.pairwise(found)):
+        raise BadRequest(f"attention override refresh = {value!r}", "each interval is a multiple of the next")
+    return found
 
 
 def _typed(field: str, value: Scalar, kind: object) -> Any:

@@ -348,3 +348,12 @@ def test_decoding_starts_from_the_prompts_masks_and_each_layer_renews_in_its_tur
             kept = [attention._sparse._states[layer].masks.outputs for layer in range(2)]
             assert [one[0] is other[0] for one, other in zip(given, kept, strict=True)] == [False, True]
     assert torch.allclose(torch.cat(out), dense(qkv), atol=1e-5)
+
+
+def test_intervals_of_ones_own() -> None:
+    config = choose(AttentionChoice(overrides={"refresh": "64/16"}), 131072)
+    assert [config.intervals(stages) for stages in (1, 2, 3)] == [(16,), (64, 16), (64, 16, 16)]
+    assert choose(AttentionChoice(overrides={"refresh": "4"}), 8192).intervals(3) == (4, 4, 4)
+    for wrong in ("16/5", "0", "8/16", "4/2/1/1", "fast", "9999", 16.5, ""):
+        with pytest.raises(BadRequest, match="refresh"):
+            choose(AttentionChoice(overrides={"refresh": wrong}), 8192)
