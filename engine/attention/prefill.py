@@ -33,7 +33,7 @@ PIECE = 32768
 # Bytes of scores at once: an eighth of what a small card has left beside a model.
 SCORES = 512 << 20
 # Neighbouring queries that the stages of a prompt take as their mean, by scorer, but for this many at a piece's end:
-# means of a question's queries find a third of what each alone finds (docs/log.md).
+# means of a question's queries find about half of what each alone finds (docs/log.md).
 AVERAGE = {"index": 16, "exact": 4, "selectrep": 1}
 ASKING = 256
 
