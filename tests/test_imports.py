@@ -54,3 +54,7 @@ def test_the_interface_knows_no_engine_and_no_library() -> None:
         "unabridged.engine.events",
     }
     assert ours.isdisjoint({"unabridged.app.assistant", "unabridged.app.server", "unabridged.app.cli"})
+
+
+def test_an_engine_without_a_gpu_starts_without_kernels() -> None:
+    assert "triton" not in loaded_after("import unabridged.engine.worker, unabridged.engine.generate")
