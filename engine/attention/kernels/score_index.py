@@ -48,7 +48,7 @@ def score_index(
     or past a limit.
 
     q `[R, T, H, D]` un-rotated; style "relative" or "infllm" (ValueError otherwise); `columns` is room for
-    T / average * H / G columns. A chunk is a multiple of 32 / W keys, 1024 at most. `together`: all blocks are of one
+    T / average * H / G columns. A chunk is a multiple of 32 / W keys, 512 at most. `together`: all blocks are of one
     sequence (undefined scores otherwise), and limits of neighbours lie close (else it is slow).
     """
     for launch in plan_score_index(
