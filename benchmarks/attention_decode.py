@@ -1,7 +1,8 @@
 """Decode steps of 32 layers: whole refresh periods, every stage every step, and each part in a graph of its own.
 
-Four layers have data of their own, each used by eight of the 32: together they are far larger than the L2 cache, and a
-layer's turn comes again only after three others.
+Four layers have data of their own, each used by eight of the 32, which select with queries of their own: what stages
+read and keep comes from memory. Sink and stream, 38 % of what a step with old masks reads, are the same for the eight,
+and their turn comes again after three others' 20 MB: they may be in the L2 cache.
 """
 
 import statistics

@@ -30,7 +30,8 @@ class Prefilling:
         self.out = torch.empty_like(self.q)
 
     def whole(self) -> float:
-        """Seconds a layer, everything included."""
+        """Seconds a layer, everything included: the mean of the first layers, as many as have data. The paper's presets
+        treat the first three as early ones."""
         layers = range(len(self.caches))
 
         def piece() -> None:

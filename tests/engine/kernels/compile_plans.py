@@ -2,8 +2,9 @@
 
     TRITON_INTERPRET=0 python -m tests.engine.kernels.compile_plans [module or module/plan ...]
 
-A module of plans has `plans() -> dict[str, Launch]` of the launches that every run of the tests compiles, and may have
-`slow_plans()` of more. Every launch is one on meta tensors. A name that ends in "@90" is a launch for that card alone.
+A module of plans has `plans() -> dict[str, Launch]` of the launches that matter most, and may have `slow_plans()` of
+more; the tests compile both. Every launch is one on meta tensors. A name that ends in "@90" is a launch for that card
+alone.
 """
 
 import importlib
