@@ -78,8 +78,10 @@ def plan_attend_prefill(
 ) -> Launch:
     """The launch of `attend_prefill`. tile: another than the card's."""
     tokens, heads, dim = q.shape[1:]
-    longest = sink + kept.starts.shape[2] * chunk + stream + tokens
-    far = style in ("true", "dynamic-extend") or (style == "streaming" and longest > NEAR)
+    numbered = stream + tokens
+    if style == "streaming":
+        numbered += sink + kept.starts.shape[2] * chunk
+    far = style in ("true", "dynamic-extend") or numbered > NEAR
     group = heads // bank.heads
     fp8 = bank.k.dtype == bank.v.dtype == torch.float8_e4m3fn and q.element_size() == 2
     tile = tile or tile_for(tokens * group, dim, far, fp8, capability(q.device))

@@ -61,6 +61,11 @@ def test_agrees_with_the_reference(case: Case, device: str) -> None:
     check(case, device)
 
 
+@pytest.mark.thorough
+def test_a_stream_of_more_positions_than_the_near_table_has(device: str) -> None:
+    check(Case(made.Shape(1, 1, 64), [8240], [(0, 8224, 16)], kept=1, style="infllm"), device)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("dtype", [made.FP8, torch.bfloat16], ids=["fp8", "bf16"])
