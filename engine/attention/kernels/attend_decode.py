@@ -117,6 +117,7 @@ def plan_attend_decode(
             "state": scratch.state,
             "arrived": scratch.arrived,
             "splits": cut.splits,
+            "capacity": capacity,
             "mass": mass,
             "mass_width": mass.shape[2] if mass is not None else 0,
             "logit_scale": dim**-0.5 * math.log2(math.e),
@@ -171,7 +172,8 @@ def attend_decode(
     """Attend from q `[R, 1, H, D]` to each row's sink, kept chunks of `chunk` tokens, and stream.
 
     No row's list is longer than `capacity`: min(sink, limit), count * chunk, and the tokens from the limit to the
-    query's, which lie in the bank. kept None: sink and stream alone, which with limits of 0 is dense attention.
+    query's, which lie in the bank. kept None: sink and stream alone, which with limits of 0 is dense attention. A row
+    past that, or past its table, as rows that hold no sequence come to be, is undefined and disturbs no other.
 
     Writes out `[R, 1, H, D]`, lse `[R, H]` float32 (natural log of the summed exponentials of the logits) and, if
     wanted, mass `[R, H, ceil(capacity / 16)]` float32: the share of each query head's attention that went to places

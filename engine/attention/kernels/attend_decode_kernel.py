@@ -87,7 +87,7 @@ def _numbers(place, position, recent, used, limit, gap, divisor, STYLE: tl.const
 @triton.jit
 def attend(
     q, sequence, first, limits, divisors, k, v, k_table, v_table, k_scale, v_scale, pages, starts, count, near, far,
-    out, lse, sums, state, arrived, splits, mass, mass_width, logit_scale,
+    out, lse, sums, state, arrived, splits, capacity, mass, mass_width, logit_scale,
     GROUP: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, SINK: tl.constexpr,
     CHUNKS: tl.constexpr, LISTS: tl.constexpr, SHARED: tl.constexpr, STYLE: tl.constexpr, WIDE: tl.constexpr,
     CLIPPED: tl.constexpr, PAGED: tl.constexpr, ONE: tl.constexpr, W: tl.constexpr, PAGES: tl.constexpr,
@@ -104,8 +104,9 @@ def attend(
     STEPPED: tl.constexpr = PAGED and (STYLE == "streaming" or STYLE == "true")
     chosen = starts
     kept, gap = 0, 0
-    limit = tl.load(limits + row)
-    own = tl.load(first + row)
+    # A row of a batch that holds no sequence counts on, past its table: all it asks for must be somewhere.
+    own = tl.minimum(tl.load(first + row), pages * 16 - 1)
+    limit = tl.minimum(tl.load(limits + row), own // 16 * 16)
     divisor = tl.load(divisors + row) if STYLE == "dynamic-extend" else 1
     table_row = (tl.load(sequence + row).to(tl.int64) * tl.num_programs(1) + head) * pages
     if CHUNKS > 0:
@@ -131,11 +132,10 @@ def attend(
     if ONE and PAGED:
         start = _starts(chosen, split * KEYS + page * 16, CHUNK, SINK, CHUNKS)
     sinks = tl.minimum(limit, SINK)
-    length = sinks + kept + own + 1 - limit
+    length = tl.minimum(sinks + kept + own + 1 - limit, capacity)
     tiles = tl.cdiv(length, KEYS)
     share = 1 if ONE else tl.cdiv(tiles, tl.num_programs(0))
-    # A list longer than the capacity loses its end; the programs that there are must still all be waited for.
-    active = tl.minimum(tiles, tl.num_programs(0)) if ONE else tl.cdiv(tiles, share)
+    active = tiles if ONE else tl.cdiv(tiles, share)
     # An only tile's loads do not wait to hear whether the list reaches it.
     if not ONE:  # noqa: SIM102 (a constant and a number of the device do not mix)
         if split >= active:

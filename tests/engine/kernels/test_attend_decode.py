@@ -220,6 +220,29 @@ def test_nothing_kept_is_dense(device: str) -> None:
     check(Case((170, 31), keep=0, stream=1 << 20, style="true"), device, with_mass=True)
 
 
+def test_a_row_without_a_sequence_counts_on(device: str) -> None:
+    """Past its table and the capacity: nothing outside its own results is read or written."""
+    case = Case((97, 25))
+    bank, q = made.bank([97, 25], SMALL, FP8, device), made.queries(2, 1, SMALL, torch.bfloat16, device)
+    rope = RopeTables.of(10000.0 ** (-torch.arange(0, 64, 2).float() / 64), 128, device)
+    found = []
+    for own, limit in ((24, 0), (400, 0), (400, 352)):
+        rows = made.rows([0, 1], [96, own], [0, limit], device)
+        mass = torch.full((3, 2, 7), torch.nan, device=device)
+        out, lse = torch.full_like(q, torch.nan), torch.full((2, 2), torch.nan, device=device)
+        cut = Cut(1, 2, 1)
+        scratch = Scratch.of(q, 1, cut.splits)
+        attend_decode(
+            q, rows, bank, None, 16, case.sink, "streaming", rope, out, lse, scratch,
+            capacity=100, mass=mass[:2], cut=cut,
+        )  # fmt: skip
+        assert mass[2].isnan().all()
+        assert not scratch.arrived.any()
+        found.append(torch.cat((out[0].flatten().float(), lse[0], mass[0].flatten())))
+    assert found[0].isfinite().all()
+    assert all(torch.equal(one, found[0]) for one in found)
+
+
 def test_a_program_takes_several_tiles(device: str) -> None:
     check(Case((700,), cut=Cut(1, 2, 4), keep=20), device, with_mass=True)
 
