@@ -11,13 +11,13 @@ from unabridged.engine.attention.config import AttentionConfig, Join, LayerAtten
 from unabridged.engine.attention.device import DecodeAttention
 from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.bank_write import write_plain
-from unabridged.engine.attention.kernels.index import Index, encoded
+from unabridged.engine.attention.kernels.index import Index, encode, encoded
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.prefill import PrefillAttention
 from unabridged.engine.attention.refresh import Graphs, Phase, Schedule
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.sparse import SparseAttention
-from unabridged.engine.attention.stages import LayerCache, Stages
+from unabridged.engine.attention.stages import LayerCache, Stages, Workspace
 from unabridged.engine.attention.witness import Seen, Witness
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.tables import Context
@@ -131,7 +131,7 @@ def codes_of(both: Both, at: slice) -> tuple[Tensor, Tensor]:
 def test_a_prompt_and_the_answer_after_it(stages: tuple[Stage, ...], join: Join, prompt: int, device: str) -> None:
     config = replace(settings(stages), join=join)
     both = Both(config, device, filled=192)
-    prefill = PrefillAttention(config, SHAPE.heads, both.caches, both.rope, {"exact": 1})
+    prefill = PrefillAttention(config, SHAPE.heads, both.caches, both.rope)
     both.prefill(prefill, prompt)
     decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope)
     decode.take(0, both.length, prefill.taken())
@@ -320,3 +320,48 @@ def test_a_layer_renews_as_the_mask_cache_would() -> None:
     assert [phase.due for phase in schedule.steps[:3]] == [(0, 2, 2), (2, 2, 2), (2, 2, 1)]
     assert len(schedule.steps) == 12
     assert schedule.distinct[-2:] == (schedule.all, schedule.dense)
+
+
+def test_the_index_keeps_what_scores_best(device: str) -> None:
+    both = Both(settings(), device, filled=320, indexed=True)
+    cache = both.caches[0]
+    assert cache.index is not None
+    encode(cache.bank, cache.index, both.one, both.one + 320, 320)
+    q = both.tokens(1)[0][None].to(device)
+    rows = made.rows([0], [320], [256], device)
+    best = {}
+    for scorer, keep in (("exact", 16), ("index", 128)):
+        stages = Stages(settings((Stage(64, 16, keep, scorer),)), 0, both.rope)
+        span = stages.span(256)
+        room = Workspace.of([stages], cache, 1, SHAPE.heads, SHAPE.kv_heads, span)
+        kept = stages.room(1, SHAPE.kv_heads, torch.device(device))
+        stages.run(q, rows, cache, kept, span, room, 0)
+        best[scorer] = kept[0].starts[0]
+    # Of 15 chunks, by half of a random key's dimensions: the best one is among the better half.
+    assert torch.isin(best["exact"][0], best["index"][0]).all()
+    assert torch.isin(best["exact"][1], best["index"][1]).all()
+
+
+def test_sequences_of_a_step_do_not_mix(device: str) -> None:
+    config = settings()
+    lengths = [200, 131]
+    bank = made.bank([256, 256], SHAPE, torch.float32, device)
+    rope = RopeTables.of(FREQUENCIES, 320, device)
+    random = torch.Generator().manual_seed(5)
+    q, k, v = (torch.randn(2, 1, n, SHAPE.dim, generator=random).to(device) for n in (4, 2, 2))
+
+    def answers(chosen: list[int]) -> Tensor:
+        table = bank.k_table[chosen].contiguous()
+        cache = LayerCache(replace(bank, k_table=table, v_table=table))
+        decode = DecodeAttention(config, SHAPE.heads, [cache], rope)
+        for row, sequence in enumerate(chosen):
+            decode.take(row, lengths[sequence])
+        phase = Schedule.of(config, 1).all
+        decode.begin(phase)
+        out = torch.full_like(q[chosen], torch.nan)
+        decode.step(0, q[chosen], k[chosen], v[chosen], out, phase)
+        return out
+
+    together = answers([0, 1])
+    assert_close(together, torch.cat([answers([0]), answers([1])]).cpu())
+    assert (together[0] - together[1]).abs().max() > 0.01
