@@ -133,8 +133,9 @@ class PrefillAttention:
         lse, last = self._lse[:count], stages.settings[-1]
         stream, style = config.stream + block, config.rope
         attend_prefill(q, rows, cache.bank, kept[-1], last.chunk, config.sink, stream, style, self._rope, out, lse)
-        self._last[layer] = Taken([_last(one) for one in kept], limit)
-        self._coverage[layer] = covered(torch.stack([one.dropped[-1] for one in kept]), lse[-1, :real].amax(0))
+        if start + (count - 1) * block + real == piece.end:
+            self._last[layer] = Taken([_last(one) for one in kept], limit)
+            self._coverage[layer] = covered(torch.stack([one.dropped[-1] for one in kept]), lse[-1, :real].amax(0))
 
     def rows(self, count: int, sequence: int, start: int, end: int, device: torch.device) -> Rows:
         """`count` blocks of a sequence from position `start` on, of a piece after which it has `end` tokens."""
