@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionConfig
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.launch import Launch, runs
 
 
 @triton.jit
@@ -55,7 +55,9 @@ def plan_advance(
     stages: Tensor,
     config: AttentionConfig,
 ) -> Launch:
-    """See `advance`."""
+    """first `[B]` int32, the positions of the newest tokens, grow by one. In layers whose `due` is 0 the limits
+    `[layers, B]` follow them, and `left` `[layers, B]` is where they were: the keys from there to the limit have
+    left the stream. Where `due` is below `stages` (both `[layers]` int32) the divisors `[layers, B]` follow."""
     layers, sequences = limits.shape
     constants = {
         "LAYERS": layers,
@@ -70,16 +72,4 @@ def plan_advance(
     return Launch(_advance, (1,), arguments, constants, warps=1)
 
 
-def advance(
-    first: Tensor,
-    limits: Tensor,
-    left: Tensor,
-    divisors: Tensor,
-    due: Tensor,
-    stages: Tensor,
-    config: AttentionConfig,
-) -> None:
-    """first `[B]` int32, the positions of the newest tokens, grow by one. In layers whose `due` is 0 the limits
-    `[layers, B]` follow them, and `left` `[layers, B]` is where they were: the keys from there to the limit have
-    left the stream. Where `due` is below `stages` (both `[layers]` int32) the divisors `[layers, B]` follow."""
-    plan_advance(first, limits, left, divisors, due, stages, config).run()
+advance = runs(plan_advance)

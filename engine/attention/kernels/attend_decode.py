@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels.attend_decode_kernel import attend
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.launch import Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.numbers import dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
@@ -84,7 +84,16 @@ def plan_attend_decode(
     mass: Tensor | None = None,
     cut: Cut | None = None,
 ) -> Launch:
-    """See `attend_decode`."""
+    """Attend from q `[R, 1, H, D]` to each row's sink, kept chunks of `chunk` tokens, and stream.
+
+    No row's list is longer than `capacity`: min(sink, limit), count * chunk, and the tokens from the limit to the
+    query's, which lie in the bank. kept None: sink and stream alone, which with limits of 0 is dense attention. A row
+    past that, or past its table, as rows that hold no sequence come to be, is undefined and disturbs no other.
+
+    Writes out `[R, 1, H, D]`, lse `[R, H]` float32 (natural log of the summed exponentials of the logits) and, if
+    wanted, mass `[R, H, ceil(capacity / 16)]` float32: the share of each query head's attention that went to places
+    16c..16c+15 of the list, zero behind its end. A last chunk that the limit cuts short takes up places as if whole.
+    """
     count, _, heads, dim = q.shape
     group = heads // bank.heads
     cut = cut or Cut.of(capacity, count * bank.heads, dim)
@@ -152,33 +161,4 @@ def plan_attend_decode(
     )
 
 
-def attend_decode(
-    q: Tensor,
-    rows: Rows,
-    bank: Bank,
-    kept: Kept | None,
-    chunk: int,
-    sink: int,
-    style: AttentionRope,
-    rope: RopeTables,
-    out: Tensor,
-    lse: Tensor,
-    scratch: Scratch,
-    *,
-    capacity: int,
-    mass: Tensor | None = None,
-    cut: Cut | None = None,
-) -> None:
-    """Attend from q `[R, 1, H, D]` to each row's sink, kept chunks of `chunk` tokens, and stream.
-
-    No row's list is longer than `capacity`: min(sink, limit), count * chunk, and the tokens from the limit to the
-    query's, which lie in the bank. kept None: sink and stream alone, which with limits of 0 is dense attention. A row
-    past that, or past its table, as rows that hold no sequence come to be, is undefined and disturbs no other.
-
-    Writes out `[R, 1, H, D]`, lse `[R, H]` float32 (natural log of the summed exponentials of the logits) and, if
-    wanted, mass `[R, H, ceil(capacity / 16)]` float32: the share of each query head's attention that went to places
-    16c..16c+15 of the list, zero behind its end. A last chunk that the limit cuts short takes up places as if whole.
-    """
-    plan_attend_decode(
-        q, rows, bank, kept, chunk, sink, style, rope, out, lse, scratch, capacity=capacity, mass=mass, cut=cut
-    ).run()
+attend_decode = runs(plan_attend_decode)

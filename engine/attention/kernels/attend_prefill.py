@@ -17,7 +17,7 @@ from torch import Tensor
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels import numbers
 from unabridged.engine.attention.kernels.attend_prefill_kernel import attend_blocks
-from unabridged.engine.attention.kernels.launch import Argument, Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
 
@@ -39,29 +39,6 @@ class Tile:
     packed: bool = False
 
 
-def attend_prefill(
-    q: Tensor,
-    rows: Rows,
-    bank: Bank,
-    kept: Kept,
-    chunk: int,
-    sink: int,
-    stream: int,
-    style: AttentionRope,
-    rope: RopeTables,
-    out: Tensor,
-    lse: Tensor,
-) -> None:
-    """Attend with q `[R, T, H, D]`; the blocks' own keys are in the bank already.
-
-    kept: chunks of `chunk` tokens, a power of two. stream: no block's first query stands further behind its limit.
-    rope: tables for every position of `rows`, queries past a sequence's end included. Writes out `[R, T, H, D]` in q's
-    type and lse `[R, T, H]` float32, the natural log of each query's summed exponentials. Both are undefined for
-    queries past a sequence's end, which do not disturb the others.
-    """
-    plan_attend_prefill(q, rows, bank, kept, chunk, sink, stream, style, rope, out, lse).run()
-
-
 def plan_attend_prefill(
     q: Tensor,
     rows: Rows,
@@ -76,7 +53,15 @@ def plan_attend_prefill(
     lse: Tensor,
     tile: Tile | None = None,
 ) -> Launch:
-    """The launch of `attend_prefill`. tile: another than the card's."""
+    """Attend with q `[R, T, H, D]`; the blocks' own keys are in the bank already.
+
+    kept: chunks of `chunk` tokens, a power of two. stream: no block's first query stands further behind its limit.
+    rope: tables for every position of `rows`, queries past a sequence's end included. Writes out `[R, T, H, D]` in q's
+    type and lse `[R, T, H]` float32, the natural log of each query's summed exponentials. Both are undefined for
+    queries past a sequence's end, which do not disturb the others.
+
+    tile: another than the card's.
+    """
     tokens, heads, dim = q.shape[1:]
     numbered = stream + tokens
     if style == "streaming":
@@ -132,6 +117,9 @@ def plan_attend_prefill(
     }
     grid = (q.shape[0] * parts, bank.heads)
     return Launch(attend_blocks, grid, arguments, constants, tile.warps, tile.stages, tile.registers)
+
+
+attend_prefill = runs(plan_attend_prefill)
 
 
 def capability(device: torch.device) -> tuple[int, int]:

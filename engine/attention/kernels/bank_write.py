@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.launch import Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 
 _TOKENS = 32
@@ -62,7 +62,10 @@ def _write(
 
 
 def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor) -> Launch:
-    """See `write`."""
+    """Store k, v `[R, T, G, D]`, un-rotated, at positions first[r]..first[r]+T-1 of the sequences `[R]` (both int32).
+
+    What has no slot in a table is not stored there; no two rows write one place.
+    """
     rows, tokens, heads, dim = k.shape
     tile = min(_TOKENS, triton.next_power_of_2(tokens))
     return Launch(
@@ -93,12 +96,7 @@ def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor
     )
 
 
-def write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor) -> None:
-    """Store k, v `[R, T, G, D]`, un-rotated, at positions first[r]..first[r]+T-1 of the sequences `[R]` (both int32).
-
-    What has no slot in a table is not stored there; no two rows write one place.
-    """
-    plan_write(k, v, bank, sequence, first).run()
+write = runs(plan_write)
 
 
 def write_plain(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor) -> None:

@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.index_basis import Basis
-from unabridged.engine.attention.kernels.launch import Argument, Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 
 # (bits to shift left, mask, unit) of the int8 plane that holds y[0:W], y[W:2W], y[2W:3W], y[3W:4W].
@@ -45,14 +45,9 @@ class Index:
         return self.codes.shape[3]
 
 
-def encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> None:
+def plan_encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> Launch:
     """Encode positions [start[b], end[b]) of every sequence: `[B]` int32, on the device, at most `most` apart (what is
     past that, or past the index's room, is not encoded). The caller advances its counters."""
-    plan_encode(bank, index, start, end, most).run()
-
-
-def plan_encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> Launch:
-    """See encode."""
     dim, width = bank.head_dim, index.width
     arguments: dict[str, Argument] = {
         "k": bank.k,
@@ -80,6 +75,9 @@ def plan_encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int)
     }
     grid = (triton.cdiv(most, _KEYS), bank.heads, bank.k_table.shape[0])
     return Launch(_encode, grid, arguments, constants, warps=4, stages=2)
+
+
+encode = runs(plan_encode)
 
 
 @triton.jit

@@ -1,16 +1,17 @@
 """A kernel with its arguments: to run, or to compile for a card that is not there.
 
-Kernel modules describe a launch in a `plan_...` function and run it in another, so that what the tests compile ahead of
-time for other cards is what runs.
+Kernel modules describe a launch in a `plan_...` function, and `runs` makes of it the one that runs it: what the tests
+compile ahead of time for other cards is what runs.
 """
 
+import functools
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import triton
 from torch import Tensor
@@ -18,6 +19,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
 from triton.runtime.jit import KernelInterface, create_function_from_signature
 
+P = ParamSpec("P")
 Argument = Tensor | int | float | None
 # Triton's launcher takes these for its own; its interpreter does not, and would let a kernel use them.
 RESERVED = frozenset(("stream", "grid", "device", "device_type", "warmup"))
@@ -95,3 +97,15 @@ def _resources(cubin: bytes) -> tuple[int, int]:
         report = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     used = {name: max(map(int, re.findall(rf"\b{name}:(\d+)", report))) for name in ("REG", "STACK", "LOCAL")}
     return used["REG"], max(used["STACK"], used["LOCAL"])
+
+
+def runs(plan: Callable[P, Launch | tuple[Launch, ...]]) -> Callable[P, None]:
+    """The function that queues, in order, what `plan` describes: it takes the same and is documented there."""
+
+    @functools.wraps(plan)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        planned = plan(*args, **kwargs)
+        for launch in planned if isinstance(planned, tuple) else (planned,):
+            launch.run()
+
+    return run

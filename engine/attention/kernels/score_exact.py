@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.engine.attention.kernels.launch import Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED, dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
@@ -27,27 +27,6 @@ from unabridged.engine.attention.kernels.score_exact_kernel import score_chunks
 
 # Programs that a launch should have at least: what fits on a card at once, twelve to each of 128 multiprocessors. Loads
 # of keys wait for those of the table before them; only other programs hide that.
-
-
-def score_exact(
-    q: Tensor,
-    rows: Rows,
-    bank: Bank,
-    candidates: Span | Kept,
-    chunk: int,
-    style: SelectionRope,
-    stream: int,
-    rope: RopeTables,
-    scores: Tensor,
-    average: int = 1,
-) -> None:
-    """Write the logits of all candidate chunks to `scores` `[R, G, C]` float32; -inf for those that do not exist.
-
-    q `[R, T, H, D]`. `average`: so many neighbouring queries, rotated, count as their mean. Where lists name longer
-    chunks than `chunk`, C is a multiple of their width K and each listed chunk is scored in C / K parts. Raises
-    ValueError for shapes that do not fit.
-    """
-    plan_score_exact(q, rows, bank, candidates, chunk, style, stream, rope, scores, average).run()
 
 
 def plan_score_exact(
@@ -62,7 +41,12 @@ def plan_score_exact(
     scores: Tensor,
     average: int = 1,
 ) -> Launch:
-    """The launch of `score_exact`."""
+    """Write the logits of all candidate chunks to `scores` `[R, G, C]` float32; -inf for those that do not exist.
+
+    q `[R, T, H, D]`. `average`: so many neighbouring queries, rotated, count as their mean. Where lists name longer
+    chunks than `chunk`, C is a multiple of their width K and each listed chunk is scored in C / K parts. Raises
+    ValueError for shapes that do not fit.
+    """
     tokens, heads, dim = q.shape[1:]
     if tokens % average or heads % bank.heads:
         raise ValueError(f"{tokens} queries of {heads} heads: means of {average}, {bank.heads} key/value heads")
@@ -124,6 +108,9 @@ def plan_score_exact(
         warps=tile.warps,
         stages=tile.stages,
     )
+
+
+score_exact = runs(plan_score_exact)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.kernels.index import Index
 from unabridged.engine.attention.kernels.index_columns import Columns, plan_columns
-from unabridged.engine.attention.kernels.launch import Argument, Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED
 from unabridged.engine.attention.kernels.rope import RopeTables
@@ -27,34 +27,6 @@ _MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (128, 16)}
 _STAGES = 3
 # Programs that share the tiles of all blocks and heads, for any card.
 _PROGRAMS = 132 * 4
-
-
-def score_index(
-    q: Tensor,
-    rows: Rows,
-    index: Index,
-    span: Span,
-    chunk: int,
-    style: SelectionRope,
-    stream: int,
-    rope: RopeTables,
-    scores: Tensor,
-    columns: Columns,
-    average: int = 1,
-    together: bool = False,
-) -> None:
-    """Fill `scores` `[R, G, C]` float32: each chunk's best guess of q . k, times D^-0.5, over the block's
-    queries (`average` neighbours averaged after rotation), the group's heads and the chunk's keys; -inf for chunks at
-    or past a limit.
-
-    q `[R, T, H, D]` un-rotated; style "relative" or "infllm" (ValueError otherwise); `columns` is room for
-    T / average * H / G columns. A chunk is a multiple of 32 / W keys, 512 at most. `together`: all blocks are of one
-    sequence (undefined scores otherwise), and limits of neighbours lie close (else it is slow).
-    """
-    for launch in plan_score_index(
-        q, rows, index, span, chunk, style, stream, rope, scores, columns, average, together
-    ):
-        launch.run()
 
 
 def plan_score_index(
@@ -71,7 +43,14 @@ def plan_score_index(
     average: int = 1,
     together: bool = False,
 ) -> tuple[Launch, Launch]:
-    """See score_index."""
+    """Fill `scores` `[R, G, C]` float32: each chunk's best guess of q . k, times D^-0.5, over the block's
+    queries (`average` neighbours averaged after rotation), the group's heads and the chunk's keys; -inf for chunks at
+    or past a limit.
+
+    q `[R, T, H, D]` un-rotated; style "relative" or "infllm" (ValueError otherwise); `columns` is room for
+    T / average * H / G columns. A chunk is a multiple of 32 / W keys, 512 at most. `together`: all blocks are of one
+    sequence (undefined scores otherwise), and limits of neighbours lie close (else it is slow).
+    """
     if style not in _POSITION:
         raise ValueError(f"the index cannot score with selection RoPE {style}: its keys are not rotated")
     position = stream + _POSITION[style]
@@ -82,6 +61,9 @@ def plan_score_index(
         else _plan_many(rows, index, span, chunk, scores, columns, together)
     )
     return plan_columns(q, index, position, rope, columns, average), scoring
+
+
+score_index = runs(plan_score_index)
 
 
 def _plan_few(rows: Rows, index: Index, span: Span, chunk: int, scores: Tensor, columns: Columns) -> Launch:

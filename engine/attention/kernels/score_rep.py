@@ -15,27 +15,11 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.launch import Argument, Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED, dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
 from unabridged.engine.attention.kernels.score_rep_kernel import many_queries, one_query
-
-
-def score_rep(
-    q: Tensor,
-    rows: Rows,
-    bank: Bank,
-    candidates: Span | Kept,
-    chunk: int,
-    style: SelectionRope,
-    stream: int,
-    rope: RopeTables,
-    scores: Tensor,
-    unit: int | None = None,
-) -> None:
-    """Score the candidates' chunks of `chunk` tokens, a power of two; see `plan_score_rep`."""
-    plan_score_rep(q, rows, bank, candidates, chunk, style, stream, rope, scores, unit).run()
 
 
 def plan_score_rep(
@@ -50,7 +34,8 @@ def plan_score_rep(
     scores: Tensor,
     unit: int | None = None,
 ) -> Launch:
-    """The launch that fills `scores` `[R, G, C]` float32 for the queries `q` `[R, T, H, D]`.
+    """Score the candidates' chunks of `chunk` tokens, a power of two: fills `scores` `[R, G, C]` float32 for the
+    queries q `[R, T, H, D]`.
 
     unit: tokens of a chunk in a Kept list, a multiple of `chunk` (None: chunk); C is K * unit / chunk, or the span's
     chunks. -inf for chunks without tokens. Positions must have entries in `rope`.
@@ -96,6 +81,9 @@ def plan_score_rep(
     # Left alone, the compiler spills a little of large tiles so that two programs fit.
     registers = 255 if queries > 1 and tile > 16 else None
     return Launch(kernel, grid, arguments, constants, warps, stages=1, registers=registers)
+
+
+score_rep = runs(plan_score_rep)
 
 
 def _product_type(keys: torch.dtype, queries: torch.dtype) -> tl.dtype:

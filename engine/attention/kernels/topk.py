@@ -15,7 +15,7 @@ import torch
 import triton
 from torch import Tensor
 
-from unabridged.engine.attention.kernels.launch import Argument, Launch
+from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Kept, Span
 from unabridged.engine.attention.kernels.topk_kernel import count_high, count_low, keep_few, write_kept
 
@@ -60,9 +60,9 @@ class Scratch:
         return cls(high, low, top, own, partial, arrived, splits, block)
 
 
-def keep_best(
+def plan_keep_best(
     scores: Tensor, candidates: Span | Kept, chunk: int, kept: Kept, join: bool, trail: int, scratch: Scratch
-) -> None:
+) -> tuple[Launch, ...]:
     """Keep the best chunks of each list: fills `kept`, whose starts have room for as many as are wanted.
 
     scores `[R, G, C]` float32, -inf for chunks that do not exist. join: the heads share one list (J = 1), a chunk has
@@ -70,14 +70,6 @@ def keep_best(
     tokens follow each other. Lists may name longer chunks, each of which is scored in C / K parts. `kept.dropped` is of
     own scores, not of ranks. ValueError for more scores or lists than the scratch has room for.
     """
-    for launch in plan_keep_best(scores, candidates, chunk, kept, join, trail, scratch):
-        launch.run()
-
-
-def plan_keep_best(
-    scores: Tensor, candidates: Span | Kept, chunk: int, kept: Kept, join: bool, trail: int, scratch: Scratch
-) -> tuple[Launch, ...]:
-    """See keep_best."""
     heads, chunks = scores.shape[1:]
     lists, wanted = kept.count.numel(), kept.starts.shape[2]
     splits = -(-chunks // scratch.block)
@@ -109,3 +101,6 @@ def plan_keep_best(
         Launch(count_low, grid, source | high | counts, constants, warps),
         Launch(write_kept, grid, source | high | counts | shared | target, constants | pad, warps),
     )
+
+
+keep_best = runs(plan_keep_best)
