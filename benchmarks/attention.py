@@ -19,7 +19,7 @@ from benchmarks.attention_data import LAYERS, WINDOW, D, G, cache
 from benchmarks.attention_decode import Decoding
 from benchmarks.attention_dense import Dense, own_decode
 from benchmarks.attention_prefill import QUERIES, Prefilling
-from benchmarks.gpu import card, copy_bandwidth, matrix_rate, say
+from benchmarks.gpu import card, copy_bandwidth, matrix_rate, require_gpu, say
 from benchmarks.report import machine, save
 
 from unabridged.engine.attention.config import AttentionConfig, choose
@@ -42,6 +42,7 @@ Row = dict[str, Any]
 def main() -> None:
     """Measure, print, save."""
     arguments = _arguments()
+    require_gpu("attention")
     torch.manual_seed(0)
     result: dict[str, Any] = {**machine(), **card(), "bank": arguments.bank, "layers": LAYERS}
     if arguments.commit:

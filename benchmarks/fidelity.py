@@ -19,7 +19,6 @@ Calibration uses the first documents of the text, which hold no needle and surro
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from typing import Any
 import torch
 from benchmarks import haystack
 from benchmarks.composed import Contexts, Library, Reader
+from benchmarks.gpu import require_gpu
 from benchmarks.report import interval, machine, save
 from torch import Tensor
 
@@ -388,8 +388,7 @@ def main() -> None:
     parse.add_argument("--bank", choices=("bfloat16", "float8_e4m3fn"), default="bfloat16")
     parse.add_argument("--name", default="fidelity", help="of the result file")
     args = parse.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("benchmarks.fidelity needs a CUDA device")
+    require_gpu("fidelity")
     begun = time.monotonic()
 
     def say(line: str) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,12 @@ _BEGUN = time.monotonic()
 def say(text: str) -> None:
     """A progress line with the seconds since the start: a run that is cut off still tells."""
     print(f"[{time.monotonic() - _BEGUN:6.1f}] {text}", flush=True)
+
+
+def require_gpu(benchmark: str) -> None:
+    """Leave with one line where there is no CUDA device."""
+    if not torch.cuda.is_available():
+        sys.exit(f"benchmarks.{benchmark} needs a CUDA device")
 
 
 def card() -> dict[str, Any]:
