@@ -1,6 +1,7 @@
 """The parts of a decoder layer that are not attention."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 from torch.nn import functional
@@ -16,23 +17,36 @@ class Norm:
     eps: float
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`[T, hidden]` to the same shape."""
+        """`[..., hidden]` to the same shape."""
         return functional.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+class Gated(Protocol):
+    """The first half of a gated MLP: activation(x Wg^T) * (x Wu^T), both matrices `[intermediate, hidden]`."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[T, hidden]` to `[T, intermediate]`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SiluGated:
+    """See Gated. `gate_up` gives the gate and the up projection side by side: one wide product is faster than two."""
+
+    gate_up: Linear
+
+    def __call__(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return functional.silu(gate).mul_(up)
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One decoder layer. `qkv` gives the query, key and value heads side by side, `gate_up` the gate and the up
-    projection: one wide product is faster than two or three narrow ones."""
+    """One decoder layer. `qkv` gives the query, key and value heads side by side."""
 
     attention_norm: Norm
     qkv: Linear
     output: Linear
     mlp_norm: Norm
-    gate_up: Linear
+    gated: Gated
     down: Linear
-
-    def add_mlp(self, x: Tensor) -> Tensor:
-        """Adds the gated MLP of `x` `[T, hidden]` onto `x`."""
-        gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
-        return self.down.add_to(x, functional.silu(gate).mul_(up))

@@ -4,6 +4,8 @@ Token ids in, hidden rows out; logits only for the rows that are asked for. It k
 sampling or text: all of these are the callers'.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -11,20 +13,29 @@ from unabridged.models.attention import Attend
 from unabridged.models.config import ModelConfig
 from unabridged.models.layers import Layer, Norm
 from unabridged.models.linear import Linear
+from unabridged.models.residual import Plain, Residual
 
 
 class Llama:
     """A loaded model. Stateless between calls, so one instance serves any number of sequences, one call at a time."""
 
     def __init__(
-        self, config: ModelConfig, embedding: Tensor, layers: tuple[Layer, ...], norm: Norm, head: Linear
+        self,
+        config: ModelConfig,
+        embedding: Tensor,
+        layers: tuple[Layer, ...],
+        norm: Norm,
+        head: Linear,
+        residual: Callable[[Tensor], Residual] = Plain,
     ) -> None:
-        """`embedding` `[vocab, hidden]`; its dtype and device are the model's."""
+        """`embedding` `[vocab, hidden]`; its dtype and device are the model's. `residual` makes the stream of a pass
+        from its first rows, which are its own."""
         self.config = config
         self.embedding = embedding
         self.layers = layers
         self.norm = norm
         self.head = head
+        self._residual = residual
 
     @property
     def dtype(self) -> torch.dtype:
@@ -43,18 +54,26 @@ class Llama:
         `attend` sees each layer's new queries, keys and values, un-rotated, in layer order, and may raise: nothing is
         changed by then.
         """
-        x = torch.nn.functional.embedding(ids, self.embedding)
-        for index, layer in enumerate(self.layers):
-            q, k, v = self._heads(layer.qkv(layer.attention_norm(x)))
-            mixed = attend(index, q, k, v)
-            layer.output.add_to(x, mixed.reshape(x.shape[0], -1))
-            layer.add_mlp(x)
-        return x
+        return self._run(ids, attend).value()
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of the next token, `[T, hidden]` to `[T, vocab]`. Pass only the rows whose successor is wanted."""
         return self.head(self.norm(hidden))
+
+    @torch.inference_mode()
+    def step(self, ids: Tensor, attend: Attend) -> Tensor:
+        """`forward` and the `logits` of every row, without the rows between: for tokens of a decode step."""
+        return self.head(self._run(ids, attend).normed(self.norm))
+
+    def _run(self, ids: Tensor, attend: Attend) -> Residual:
+        stream = self._residual(torch.nn.functional.embedding(ids, self.embedding))
+        for index, layer in enumerate(self.layers):
+            q, k, v = self._heads(layer.qkv(stream.normed(layer.attention_norm)))
+            mixed = attend(index, q, k, v)
+            stream.add(layer.output, mixed.reshape(len(ids), -1))
+            stream.add(layer.down, layer.gated(stream.normed(layer.mlp_norm)))
+        return stream
 
     def _heads(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """`[T, (H + 2 G) D]` to views `[T, H, D]`, `[T, G, D]`, `[T, G, D]`."""

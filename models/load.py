@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unabridged.models.config import ModelConfig
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
-from unabridged.models.layers import Layer, Norm
+from unabridged.models.layers import Layer, Norm, SiluGated
 from unabridged.models.linear import Dense, Linear, Packed, packable
 from unabridged.models.llama import Llama
 from unabridged.models.weights import open_checkpoint
@@ -101,7 +101,7 @@ class _Places:
             qkv=linear("qkv"),
             output=linear("output"),
             mlp_norm=norm("mlp_norm"),
-            gate_up=linear("gate_up"),
+            gated=SiluGated(linear("gate_up")),
             down=linear("down"),
         )
 

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionConfig
-from unabridged.engine.attention.kernels.launch import Launch, runs
+from unabridged.models.kernels.launch import Launch, runs
 
 
 @triton.jit

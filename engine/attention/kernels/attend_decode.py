@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels.attend_decode_kernel import attend
-from unabridged.engine.attention.kernels.launch import Launch, runs
+from unabridged.models.kernels.launch import Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.numbers import dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables

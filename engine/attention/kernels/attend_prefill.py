@@ -17,7 +17,7 @@ from torch import Tensor
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels import numbers
 from unabridged.engine.attention.kernels.attend_prefill_kernel import attend_blocks
-from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
+from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
 

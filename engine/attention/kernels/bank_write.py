@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from unabridged.engine.attention.kernels.launch import Launch, runs
+from unabridged.models.kernels.launch import Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 
 _TOKENS = 32

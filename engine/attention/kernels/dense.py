@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from unabridged.engine.attention.kernels.launch import Argument, Launch
+from unabridged.models.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 from unabridged.engine.attention.kernels.rope import RopeTables, angles, turn
 

@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.index_basis import Basis
-from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
+from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 
 # (bits to shift left, mask, unit) of the int8 plane that holds y[0:W], y[W:2W], y[2W:3W], y[3W:4W].

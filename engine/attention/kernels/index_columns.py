@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.kernels.index import PLANES, Index, levels, scale_values
-from unabridged.engine.attention.kernels.launch import Argument, Launch
+from unabridged.models.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import Rows, Span
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
 

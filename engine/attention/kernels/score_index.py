@@ -13,7 +13,7 @@ from torch import Tensor
 from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.kernels.index import Index
 from unabridged.engine.attention.kernels.index_columns import Columns, plan_columns
-from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
+from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED
 from unabridged.engine.attention.kernels.rope import RopeTables

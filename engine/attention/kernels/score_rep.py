@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
+from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED, dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables

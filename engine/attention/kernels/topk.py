@@ -15,7 +15,7 @@ import torch
 import triton
 from torch import Tensor
 
-from unabridged.engine.attention.kernels.launch import Argument, Launch, runs
+from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Kept, Span
 from unabridged.engine.attention.kernels.topk_kernel import count_high, count_low, keep_few, write_kept
 

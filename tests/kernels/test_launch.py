@@ -2,7 +2,7 @@
 
 import pytest
 
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 from unabridged.engine.attention.kernels.score_rep_kernel import one_query
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.engine.kernels import made
+from tests.kernels import made
 from torch import Tensor
 
 from unabridged.engine.attention.index_basis import Basis, width_of

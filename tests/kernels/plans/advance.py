@@ -1,11 +1,11 @@
 """A step of 32 layers, one sequence and five."""
 
 import torch
-from tests.engine.kernels.meta import empty
+from tests.kernels.meta import empty
 
 from unabridged.engine.attention.config import choose
 from unabridged.engine.attention.kernels.advance import plan_advance
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 from unabridged.engine.events import AttentionChoice
 
 

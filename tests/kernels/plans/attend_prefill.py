@@ -1,14 +1,14 @@
 """Prefill attention: the 8B model's blocks in FP8 and bfloat16; other heads, groups, blocks and styles."""
 
 import torch
-from tests.engine.kernels import meta
-from tests.engine.kernels.made import FP8, Shape
+from tests.kernels import meta
+from tests.kernels.made import FP8, Shape
 from torch import dtype
 
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels.attend_prefill import plan_attend_prefill, tile_for
 from unabridged.engine.attention.kernels.dense import plan_gather, plan_rotate
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 
 ADA, HOPPER = (8, 9), (9, 0)
 FAR = ("true", "dynamic-extend")

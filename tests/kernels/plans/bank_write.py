@@ -1,12 +1,12 @@
 """Bank writes: a decode step's token in FP8 and a prompt's block in bfloat16."""
 
 import torch
-from tests.engine.kernels import meta
-from tests.engine.kernels.made import FP8, Shape
+from tests.kernels import meta
+from tests.kernels.made import FP8, Shape
 from torch import dtype
 
 from unabridged.engine.attention.kernels.bank_write import plan_write
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 
 
 def _plan(shape: Shape, kind: dtype, tokens: int) -> Launch:

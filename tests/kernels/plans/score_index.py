@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import torch
-from tests.engine.kernels import made, meta
-from tests.engine.kernels.made import Shape
+from tests.kernels import made, meta
+from tests.kernels.made import Shape
 
 from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.index import Index, plan_encode
 from unabridged.engine.attention.kernels.index_columns import Columns
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Span
 from unabridged.engine.attention.kernels.score_index import plan_score_index
 

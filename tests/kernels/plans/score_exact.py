@@ -1,11 +1,11 @@
 """Exact scoring: the 8B model's decode step and prompt blocks over lists and spans; other heads, styles and types."""
 
 import torch
-from tests.engine.kernels import meta
-from tests.engine.kernels.made import FP8, Shape
+from tests.kernels import meta
+from tests.kernels.made import FP8, Shape
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Span
 from unabridged.engine.attention.kernels.score_exact import plan_score_exact
 

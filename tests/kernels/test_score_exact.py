@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from tests.engine.kernels.made import FP8, Shape, bank, queries, rows
+from tests.kernels.made import FP8, Shape, bank, queries, rows
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope, Stage

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from tests.engine.kernels import made
-from tests.engine.kernels.test_index import basis
+from tests.kernels import made
+from tests.kernels.test_index import basis
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope

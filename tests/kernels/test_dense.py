@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.engine.kernels import made
+from tests.kernels import made
 
 from unabridged.engine.attention.kernels.dense import attend_dense
 from unabridged.engine.attention.kernels.layout import Bank

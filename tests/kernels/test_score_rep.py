@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from _pytest.mark import ParameterSet
-from tests.engine.kernels import made
+from tests.kernels import made
 from torch import Tensor
 
 from unabridged.engine.attention import select

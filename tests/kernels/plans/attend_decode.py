@@ -1,13 +1,13 @@
 """Decode attention: the 8B model's sparse step in FP8 and bfloat16, with masses, and dense; other heads; styles."""
 
 import torch
-from tests.engine.kernels import meta
-from tests.engine.kernels.made import FP8, Shape
+from tests.kernels import meta
+from tests.kernels.made import FP8, Shape
 from torch import dtype
 
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels.attend_decode import Cut, Scratch, plan_attend_decode
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 
 
 def _plan(

@@ -1,6 +1,6 @@
 """Compiles the launches of plans/*.py for cards that are not there, on all cores, and says what they need.
 
-    TRITON_INTERPRET=0 python -m tests.engine.kernels.compile_plans [module or module/plan ...]
+    TRITON_INTERPRET=0 python -m tests.kernels.compile_plans [module or module/plan ...]
 
 A module of plans has `plans() -> dict[str, Launch]` of the launches that matter most, and may have `slow_plans()` of
 more; the tests compile both. Every launch is one on meta tensors. A name that ends in "@90" is a launch for that card
@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 
 CAPABILITIES = (89, 90)
 Needs = dict[str, Any]
@@ -27,7 +27,7 @@ def known(slow: bool) -> dict[str, Launch]:
     """Launches by "module/plan"."""
     found = {}
     for file in sorted((Path(__file__).parent / "plans").glob("*.py")):
-        module = importlib.import_module(f"tests.engine.kernels.plans.{file.stem}")
+        module = importlib.import_module(f"tests.kernels.plans.{file.stem}")
         listed = getattr(module, "slow_plans", dict) if slow else module.plans
         found.update({f"{file.stem}/{name}": launch for name, launch in listed().items()})
     return found

@@ -1,7 +1,7 @@
 """Tensors without memory for launches that are only compiled: banks, blocks and tables of real models' shapes."""
 
 import torch
-from tests.engine.kernels.made import FP8, Shape
+from tests.kernels.made import FP8, Shape
 from torch import Tensor
 
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows

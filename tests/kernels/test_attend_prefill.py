@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from tests.engine.kernels import made
+from tests.kernels import made
 from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.engine.kernels.compile_plans import Needs, cards, known
+from tests.kernels.compile_plans import Needs, cards, known
 
 # For one program, less what the driver takes.
 SHARED = {"RTX 4090": 99 * 1024, "H200": 227 * 1024}
@@ -23,7 +23,7 @@ SPILLS = {
     "attend_decode/256-dense": 1024,
     "attend_decode/256-extend": 512,
 }
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.thorough
 PLANS = [(name, card) for slow in (False, True) for name in known(slow) for card in cards(name)]
 
@@ -39,7 +39,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, "-m", "tests.engine.kernels.compile_plans", "--json", *names]
+    command = [sys.executable, "-m", "tests.kernels.compile_plans", "--json", *names]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found: dict[str, Needs] = json.loads(done.stdout)

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from tests.engine.kernels import made
+from tests.kernels import made
 from torch import Tensor
 
 from unabridged.engine.attention.kernels.bank_write import write, write_plain

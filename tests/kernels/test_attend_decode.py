@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from tests.engine.kernels import made
-from tests.engine.kernels.made import FP8, Shape
+from tests.kernels import made
+from tests.kernels.made import FP8, Shape
 from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope

@@ -1,8 +1,8 @@
 """Launches of topk: both stages of decoding at 1M tokens, and lists that the heads of a group share."""
 
-from tests.engine.kernels import meta
+from tests.kernels import meta
 
-from unabridged.engine.attention.kernels.launch import Launch
+from unabridged.models.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Kept, Span
 from unabridged.engine.attention.kernels.topk import Scratch, plan_keep_best
 
