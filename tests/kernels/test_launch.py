@@ -2,8 +2,8 @@
 
 import pytest
 
-from unabridged.models.kernels.launch import Launch
 from unabridged.engine.attention.kernels.score_rep_kernel import one_query
+from unabridged.models.kernels.launch import Launch
 
 
 @pytest.mark.parametrize("name", ["stream", "grid", "device", "warmup"])

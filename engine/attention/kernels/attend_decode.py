@@ -14,10 +14,10 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels.attend_decode_kernel import attend
-from unabridged.models.kernels.launch import Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.numbers import dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
+from unabridged.models.kernels.launch import Launch, runs
 
 # Programs of four warps that a large card runs at once; past it a program takes several tiles.
 _PROGRAMS = 264

@@ -17,9 +17,9 @@ from torch import Tensor
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.kernels import numbers
 from unabridged.engine.attention.kernels.attend_prefill_kernel import attend_blocks
-from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
+from unabridged.models.kernels.launch import Argument, Launch, runs
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from unabridged.models.kernels.launch import Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
+from unabridged.models.kernels.launch import Launch, runs
 
 _TOKENS = 32
 

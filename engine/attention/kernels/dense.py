@@ -11,9 +11,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from unabridged.models.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 from unabridged.engine.attention.kernels.rope import RopeTables, angles, turn
+from unabridged.models.kernels.launch import Argument, Launch
 
 # Positions that a program gathers or rotates.
 _TILE = 64

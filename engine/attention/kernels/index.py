@@ -19,8 +19,8 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.index_basis import Basis
-from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
+from unabridged.models.kernels.launch import Argument, Launch, runs
 
 # (bits to shift left, mask, unit) of the int8 plane that holds y[0:W], y[W:2W], y[2W:3W], y[3W:4W].
 PLANES = ((0, 0xF0, 16), (4, 0xC0, 64), (6, 0x80, 128), (7, 0x80, 128))

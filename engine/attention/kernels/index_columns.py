@@ -15,9 +15,9 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.kernels.index import PLANES, Index, levels, scale_values
-from unabridged.models.kernels.launch import Argument, Launch
 from unabridged.engine.attention.kernels.layout import Rows, Span
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
+from unabridged.models.kernels.launch import Argument, Launch
 
 # Frequencies that are rotated and multiplied at once: more would not fit into registers.
 _PART = 64

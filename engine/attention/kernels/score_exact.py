@@ -19,11 +19,11 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.models.kernels.launch import Launch, runs
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED, dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
 from unabridged.engine.attention.kernels.score_exact_kernel import score_chunks
+from unabridged.models.kernels.launch import Launch, runs
 
 # Programs that a launch should have at least: what fits on a card at once, twelve to each of 128 multiprocessors. Loads
 # of keys wait for those of the table before them; only other programs hide that.

@@ -13,11 +13,11 @@ from torch import Tensor
 from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.kernels.index import Index
 from unabridged.engine.attention.kernels.index_columns import Columns, plan_columns
-from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.kernels.score_index_kernel import score_few, score_many
+from unabridged.models.kernels.launch import Argument, Launch, runs
 
 _POSITION = {"relative": 1, "infllm": 0}
 # Keys of a tile, warps, stages of the pipeline where columns are few (decoding).

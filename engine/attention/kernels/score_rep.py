@@ -15,11 +15,11 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED, dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
 from unabridged.engine.attention.kernels.score_rep_kernel import many_queries, one_query
+from unabridged.models.kernels.launch import Argument, Launch, runs
 
 
 def plan_score_rep(

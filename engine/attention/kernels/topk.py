@@ -15,9 +15,9 @@ import torch
 import triton
 from torch import Tensor
 
-from unabridged.models.kernels.launch import Argument, Launch, runs
 from unabridged.engine.attention.kernels.layout import Kept, Span
 from unabridged.engine.attention.kernels.topk_kernel import count_high, count_low, keep_few, write_kept
+from unabridged.models.kernels.launch import Argument, Launch, runs
 
 NARROW = 8192
 # Scores of all lists up to which small blocks spread them better over a large card's multiprocessors.

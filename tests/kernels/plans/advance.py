@@ -5,8 +5,8 @@ from tests.kernels.meta import empty
 
 from unabridged.engine.attention.config import choose
 from unabridged.engine.attention.kernels.advance import plan_advance
-from unabridged.models.kernels.launch import Launch
 from unabridged.engine.events import AttentionChoice
+from unabridged.models.kernels.launch import Launch
 
 
 def plans() -> dict[str, Launch]:

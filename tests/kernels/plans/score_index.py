@@ -9,9 +9,9 @@ from tests.kernels.made import Shape
 from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.index import Index, plan_encode
 from unabridged.engine.attention.kernels.index_columns import Columns
-from unabridged.models.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Span
 from unabridged.engine.attention.kernels.score_index import plan_score_index
+from unabridged.models.kernels.launch import Launch
 
 
 def _index(shape: Shape) -> Index:

@@ -5,9 +5,9 @@ from tests.kernels import meta
 from tests.kernels.made import FP8, Shape
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.models.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Span
 from unabridged.engine.attention.kernels.score_rep import plan_score_rep
+from unabridged.models.kernels.launch import Launch
 
 
 def _first(

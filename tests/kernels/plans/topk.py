@@ -2,9 +2,9 @@
 
 from tests.kernels import meta
 
-from unabridged.models.kernels.launch import Launch
 from unabridged.engine.attention.kernels.layout import Kept, Span
 from unabridged.engine.attention.kernels.topk import Scratch, plan_keep_best
+from unabridged.models.kernels.launch import Launch
 
 
 def _launches(
