@@ -19,6 +19,7 @@ from unabridged.engine.attention.witness import Witness
 from unabridged.engine.errors import BadRequest, Cancelled, OutOfMemory
 from unabridged.engine.events import Event, Finished, Generate, Progress, Token, Usage
 from unabridged.engine.kv.cache import Entry, KvCache
+from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.tables import Context
 from unabridged.engine.reading import Held
 from unabridged.engine.sampling import Sampler
@@ -41,7 +42,7 @@ class Answer:
         rotary: Rotary,
         shape: Shape,
         tokenizer: Tokenizer,
-        cache: KvCache,
+        cache: KvCache[KvPool],
         config: AttentionConfig,
         request: Generate,
         held: Held,

@@ -21,8 +21,9 @@ from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.errors import BadRequest, ContextTooLong
 from unabridged.engine.events import PROTOCOL, Event, Finished, Generate, Prefill, Ready, Usage
 from unabridged.engine.kv import memory
+from unabridged.engine.kv.blocks import whole_blocks
 from unabridged.engine.kv.cache import KvCache
-from unabridged.engine.kv.pool import KvPool, whole_blocks
+from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.store import MAGIC, KvStore
 from unabridged.engine.options import EngineOptions
 from unabridged.engine.reading import Held, Reader

@@ -18,6 +18,7 @@ from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.errors import StoreError
 from unabridged.engine.events import Progress
 from unabridged.engine.kv.cache import Entry, KvCache
+from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.store import KvStore
 from unabridged.engine.kv.tables import Context
 from unabridged.models.llama import Llama
@@ -68,7 +69,7 @@ class Reader:
         model: Llama,
         rotary: Rotary,
         shape: Shape,
-        cache: KvCache,
+        cache: KvCache[KvPool],
         store: KvStore | None,
         config: AttentionConfig,
         fingerprint: str,

@@ -8,9 +8,12 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from unabridged.engine.errors import OutOfMemory
-from unabridged.engine.kv.pool import BLOCK, KvPool, Run
+from unabridged.engine.kv.blocks import BLOCK, Pool, Run
+
+PoolT = TypeVar("PoolT", bound=Pool)
 
 
 @dataclass(eq=False)
@@ -43,10 +46,10 @@ def first_tokens(runs: Iterable[Run], tokens: int) -> list[Run]:
     return out
 
 
-class KvCache:
+class KvCache(Generic[PoolT]):
     """Entries of one pool. Keys of conversation ends are "<context>/<number>"."""
 
-    def __init__(self, pool: KvPool) -> None:
+    def __init__(self, pool: PoolT) -> None:
         self.pool = pool
         self._entries: OrderedDict[str, Entry] = OrderedDict()  # least recently used first
         self._numbers = itertools.count()

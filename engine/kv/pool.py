@@ -8,78 +8,58 @@ L layers, G key/value heads, S slots, D head dimension.
 """
 
 import mmap
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import torch
+from torch import Tensor
 
 from unabridged.engine.errors import OutOfMemory
 from unabridged.engine.kv import memory
+from unabridged.engine.kv.blocks import BLOCK, Blocks, Run, whole_blocks
 
-BLOCK = 64
 # Kept free for activations and the rest of the machine when the pool grows.
 RESERVE_BYTES = 512 << 20
-
-
-@dataclass(frozen=True)
-class Run:
-    """`length` tokens in consecutive slots from `start`. `start` is a multiple of BLOCK."""
-
-    start: int
-    length: int
-
-    @property
-    def blocks(self) -> int:
-        """Blocks that the run occupies."""
-        return -(-self.length // BLOCK)
-
-
-def whole_blocks(tokens: int) -> int:
-    """Slots that `tokens` tokens occupy."""
-    return -(-tokens // BLOCK) * BLOCK
 
 
 class KvPool:
     """Blocks of KV, handed out as runs. `k` and `v` are `[L, G, S, D]`; what was never written is undefined."""
 
     def __init__(self, layers: int, kv_heads: int, head_dim: int, limit_bytes: int, dtype: torch.dtype) -> None:
+        self.shape, self.dtype = (layers, kv_heads, head_dim), dtype
         self.token_bytes = 2 * layers * kv_heads * head_dim * dtype.itemsize
-        blocks = limit_bytes // (self.token_bytes * BLOCK)
-        if blocks < 1:
-            raise OutOfMemory(
-                f"a KV pool of {limit_bytes:,} bytes holds no block of {BLOCK} tokens", "raise the engine's kv_bytes"
-            )
-        self.slots = blocks * BLOCK
+        self._blocks = Blocks(limit_bytes, self.token_bytes)
+        self.slots = self._blocks.slots
         self._memory = _reserve(self.token_bytes * self.slots)
         flat = torch.frombuffer(self._memory, dtype=dtype)
         self.k, self.v = flat.view(2, layers, kv_heads, self.slots, head_dim).unbind(0)
-        self._free: list[tuple[int, int]] = [(0, blocks)]  # (first block, blocks), ascending, never touching
 
     @property
     def free_tokens(self) -> int:
         """Slots not handed out."""
-        return sum(count for _, count in self._free) * BLOCK
+        return self._blocks.free_tokens
 
     def allocate(self, tokens: int) -> list[Run]:
         """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing."""
-        wanted = -(-tokens // BLOCK)
-        if wanted * BLOCK > self.free_tokens:
-            raise OutOfMemory(
-                f"the KV pool has room for {self.free_tokens:,} of {tokens:,} tokens", "raise the engine's kv_bytes"
-            )
-        self._check_machine(wanted * BLOCK * self.token_bytes)
-        runs, left = [], tokens
-        for start, count in self._take(wanted):
-            length = min(left, count * BLOCK)
-            runs.append(Run(start * BLOCK, length))
-            left -= length
-        return runs
+        self._blocks.check(tokens)
+        self._check_machine(whole_blocks(tokens) * self.token_bytes)
+        return self._blocks.allocate(tokens)
 
     def free(self, runs: Iterable[Run]) -> None:
         """Take runs back and return their memory to the machine."""
         for run in runs:
-            self._give(run.start // BLOCK, run.blocks)
+            self._blocks.free([run])
             self._release(run.start, run.blocks * BLOCK)
+
+    def read(self, runs: Sequence[Run]) -> Tensor:
+        """Keys and values of runs, one after the other: `[2, L, G, N, D]`, copied."""
+        slots = [slice(run.start, run.start + run.length) for run in runs]
+        return torch.stack([torch.cat([half[:, :, one] for one in slots], dim=2) for half in (self.k, self.v)])
+
+    def write(self, runs: Sequence[Run], data: Tensor) -> None:
+        """Put what `read` gave into runs of as many tokens."""
+        for run, (k, v) in zip(runs, data.split([run.length for run in runs], dim=3), strict=True):
+            slots = slice(run.start, run.start + run.length)
+            self.k[:, :, slots], self.v[:, :, slots] = k, v
 
     def close(self) -> None:
         """Forget everything. The tensors must not be used afterwards."""
@@ -92,30 +72,6 @@ class KvPool:
                 f"{wanted:,} bytes of KV are needed, the machine has {max(0, free):,} free",
                 "ask over fewer documents or close other programs",
             )
-
-    def _take(self, wanted: int) -> list[tuple[int, int]]:
-        for i, (start, count) in enumerate(self._free):
-            if count >= wanted:
-                self._free[i : i + 1] = [(start + wanted, count - wanted)] if count > wanted else []
-                return [(start, wanted)]
-        taken = []
-        while wanted:
-            start, count = self._free.pop(0)
-            part = min(count, wanted)
-            taken.append((start, part))
-            wanted -= part
-            if part < count:
-                self._free.insert(0, (start + part, count - part))
-        return taken
-
-    def _give(self, start: int, count: int) -> None:
-        merged: list[tuple[int, int]] = []
-        for first, blocks in sorted([*self._free, (start, count)]):
-            if merged and sum(merged[-1]) == first:
-                merged[-1] = (merged[-1][0], merged[-1][1] + blocks)
-            else:
-                merged.append((first, blocks))
-        self._free = merged
 
     def _release(self, start: int, slots: int) -> None:
         if not hasattr(mmap, "MADV_DONTNEED"):

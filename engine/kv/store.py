@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from unabridged.engine.errors import StoreError
-from unabridged.engine.kv.pool import KvPool, Run
+from unabridged.engine.kv.blocks import Pool, Run
 
 MAGIC = "unabridged-kv-1"
 SUFFIX = ".kv"
@@ -57,7 +57,7 @@ class KvStore:
         """Whether a file of this key is there; whether it is whole shows when it is loaded."""
         return self._path(key).is_file()
 
-    def load(self, key: str, pool: KvPool, runs: Sequence[Run]) -> None:
+    def load(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Copy the KV of `key` into `runs`. Raises StoreError after deleting a file that is not exactly right."""
         path = self._path(key)
         try:
@@ -67,17 +67,11 @@ class KvStore:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
             raise StoreError(f"stored KV {path.name} is unusable ({error})") from error
-        at = 0
-        for run in runs:
-            slots = slice(run.start, run.start + run.length)
-            pool.k[:, :, slots] = data[0, :, :, at : at + run.length]
-            pool.v[:, :, slots] = data[1, :, :, at : at + run.length]
-            at += run.length
+        pool.write(runs, data)
 
-    def save(self, key: str, pool: KvPool, runs: Sequence[Run]) -> None:
+    def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Write the KV in `runs` under `key`. Raises StoreError and leaves no partial file."""
-        slots = [slice(run.start, run.start + run.length) for run in runs]
-        data = torch.stack([torch.cat([half[:, :, one] for one in slots], dim=2) for half in (pool.k, pool.v)])
+        data = pool.read(runs)
         raw = memoryview(data.contiguous().view(torch.uint8).numpy().data).cast("B")
         header = Header(
             magic=MAGIC,
@@ -101,15 +95,15 @@ class KvStore:
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}{SUFFIX}"
 
-    def _payload(self, path: Path, key: str, pool: KvPool, runs: Sequence[Run]) -> Tensor:
+    def _payload(self, path: Path, key: str, pool: Pool, runs: Sequence[Run]) -> Tensor:
         """The mapped keys and values. Raises ValueError for a file that does not match."""
         with path.open("rb") as file:
             line = file.readline(_MAX_HEADER)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         header = msgspec.json.decode(line, type=Header)
-        layers, heads, _, dim = pool.k.shape
+        layers, heads, dim = pool.shape
         tokens = sum(run.length for run in runs)
-        wanted = (MAGIC, key, str(pool.k.dtype), (2, layers, heads, tokens, dim))
+        wanted = (MAGIC, key, str(pool.dtype), (2, layers, heads, tokens, dim))
         if (header.magic, header.key, header.dtype, header.shape) != wanted:
             raise ValueError("it is of another kind")
         offset = len(_padded(header))
@@ -117,7 +111,7 @@ class KvStore:
             raise ValueError(f"{len(mapped):,} bytes, {offset + pool.token_bytes * tokens:,} expected")
         if hashlib.sha256(memoryview(mapped)[offset:]).hexdigest() != header.sha256:
             raise ValueError("its checksum is wrong")
-        return torch.frombuffer(mapped, dtype=pool.k.dtype, offset=offset).view(header.shape)
+        return torch.frombuffer(mapped, dtype=pool.dtype, offset=offset).view(header.shape)
 
     def _write(self, path: Path, header: bytes, raw: memoryview) -> None:
         temporary = path.with_suffix(f".{os.getpid()}.new")

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from unabridged.engine.kv.pool import KvPool, Run
+from unabridged.engine.kv.blocks import Run
+from unabridged.engine.kv.pool import KvPool
 
 
 class Context:

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from unabridged.engine.errors import OutOfMemory, StoreError
+from unabridged.engine.kv.blocks import BLOCK, Run
 from unabridged.engine.kv.cache import KvCache, common_prefix, first_tokens
-from unabridged.engine.kv.pool import BLOCK, KvPool, Run
+from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.store import KvStore
 from unabridged.engine.kv.tables import Context
 
