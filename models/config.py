@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.quantisation import Quantisation, quantisation_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class RopeScaling:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """One decoder-only transformer. `window`: tokens it was trained on. `head_dim * heads` need not be `hidden`."""
+    """One decoder-only transformer. `window`: tokens it was trained on. `head_dim * heads` need not be `hidden`.
+    `quantisation`: how its checkpoint stores projections, if not in floating point (GGUF says so a tensor)."""
 
     architecture: str
     vocab_size: int
@@ -70,6 +72,7 @@ class ModelConfig:
     tied: bool
     bos_id: int | None
     eos_ids: tuple[int, ...]
+    quantisation: Quantisation | None = None
 
     def __post_init__(self) -> None:
         for name, most in _SIZES.items():
@@ -112,6 +115,7 @@ class ModelConfig:
             tied=bool(raw.get("tie_word_embeddings", False)),
             bos_id=_first(_ids(raw.get("bos_token_id"))),
             eos_ids=_merge(raw.get("eos_token_id"), (generation or {}).get("eos_token_id")),
+            quantisation=quantisation_of(raw),
         )
 
     @classmethod
@@ -195,10 +199,6 @@ def _supported() -> str:
 
 def _refuse_hf(raw: Mapping[str, Any]) -> None:
     """What a Llama config can say that our forward does not do."""
-    quantised = raw.get("quantization_config")
-    if quantised:
-        method = quantised.get("quant_method", "unnamed") if isinstance(quantised, Mapping) else quantised
-        raise ModelUnsupported(f"weights quantised with {method}", "use the unquantised checkpoint or a GGUF of it")
     activation = raw.get("hidden_act", "silu")
     if activation != "silu":
         raise ModelUnsupported(f"activation {activation}", "this version runs silu")

@@ -9,7 +9,8 @@ from unabridged.models.blocks import check_complete
 from unabridged.models.config import ModelConfig
 from unabridged.models.container import read_header
 from unabridged.models.errors import ModelDamaged
-from unabridged.models.folder import ModelFolder, read_json
+from unabridged.models.folder import ModelFolder, hf_config
+from unabridged.models.quantisation import BESIDES, PACKED
 from unabridged.models.tokenizer import Tokenizer
 
 
@@ -30,7 +31,7 @@ def facts_of(checkpoint: ModelFolder) -> Facts:
         check_complete(header)
         tied = not any(tensor.name == "output.weight" for tensor in header.tensors)
         return Facts("gguf", ModelConfig.from_gguf(header.metadata, tied).window, header.parameters)
-    config = ModelConfig.from_hf(read_json(checkpoint.path / "config.json"))
+    config = ModelConfig.from_hf(hf_config(checkpoint.path))
     return Facts("safetensors", config.window, sum(map(_safetensors_parameters, checkpoint.weights)))
 
 
@@ -40,6 +41,13 @@ def _safetensors_parameters(path: Path) -> int:
 
     try:
         with safe_open(path, framework="numpy") as file:
-            return sum(prod(file.get_slice(name).get_shape()) for name in list(file.keys()))
+            return sum(_weights_in(name, file.get_slice(name).get_shape()) for name in list(file.keys()))
     except SafetensorError as error:
         raise ModelDamaged(f"{path.name}: {error}", "it is truncated or damaged: copy it again") from error
+
+
+def _weights_in(name: str, shape: list[int]) -> int:
+    """Scales, zero points and shapes of quantised weights are not weights; a word of packed ones holds eight."""
+    if name.endswith(BESIDES):
+        return 0
+    return prod(shape) * (8 if name.endswith(PACKED) else 1)

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unabridged.models.errors import ModelDamaged, ModelNotFound, ModelUnsupported
+from unabridged.models.quantisation import LEGACY_FILE, from_legacy
 
 SHARD_INDEX = "model.safetensors.index.json"
 
 # What we read of a Hugging Face folder besides the weights.
 SIDE_FILES = (
     "config.json",
+    LEGACY_FILE,
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -70,6 +72,17 @@ class ModelFolder:
         return ModelUnsupported(
             f"{path} holds no checkpoint", "it needs config.json and *.safetensors, or one .gguf file"
         )
+
+
+def hf_config(path: Path) -> dict[str, Any]:
+    """config.json of a Hugging Face folder, with the quantization_config that old AWQ checkpoints keep beside it.
+
+    Raises ModelDamaged.
+    """
+    raw = read_json(path / "config.json")
+    if not raw.get("quantization_config") and (path / LEGACY_FILE).is_file():
+        raw["quantization_config"] = from_legacy(read_json(path / LEGACY_FILE))
+    return raw
 
 
 def read_json(path: Path) -> dict[str, Any]:
