@@ -1,7 +1,7 @@
 """The shape of a model as we run it, converted once from Hugging Face's config.json or from GGUF metadata.
 
 Torch-free. What we do not run is refused here, by name, before any weight is read. A new architecture is one more
-row in FAMILIES plus whatever its forward needs.
+row in `models.families` plus whatever its forward needs.
 """
 
 from collections.abc import Mapping
@@ -9,19 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
-from unabridged.models.quantisation import Quantisation, quantisation_of
+from unabridged.models.families import Family, Place, gguf_family, hf_family
+from unabridged.models.foreign import Reader, first_id, merged_ids
+from unabridged.models.rope_scaling import RopeScaling, gguf_scaling, hf_rope
 
+Activation = Literal["silu", "gelu_tanh"]
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """An architecture that we run and the names it goes by."""
-
-    name: str
-    hf_class: str
-    gguf_name: str
-
-
-FAMILIES = (Family("llama", "LlamaForCausalLM", "llama"),)
+# What checkpoints call the activations that we run.
+_ACTIVATIONS: dict[str, Activation] = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
+_BIAS_KEYS: dict[str, tuple[Place, ...]] = {"attention_bias": ("qkv", "output"), "mlp_bias": ("gate_up", "down")}
 
 # Past these a file is damaged: nothing should be allocated by its word.
 _SIZES = {
@@ -37,25 +33,14 @@ _SIZES = {
 
 
 @dataclass(frozen=True, slots=True)
-class RopeScaling:
-    """How the trained frequencies are stretched.
-
-    "linear": divided by `factor`. "llama3": by `factor` for wavelengths above `original / low`, not at all below
-    `original / high`, blended between. "factors": by one given number a frequency (GGUF stores them as a tensor).
-    """
-
-    kind: Literal["linear", "llama3", "factors"]
-    factor: float = 1.0
-    low: float = 1.0
-    high: float = 4.0
-    original: int = 0
-    factors: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ModelConfig:
     """One decoder-only transformer. `window`: tokens it was trained on. `head_dim * heads` need not be `hidden`.
-    `quantisation`: how its checkpoint stores projections, if not in floating point (GGUF says so a tensor)."""
+
+    `bias`: places whose projections have one. `norm_offset`: what is added to norm weights as the checkpoint stores
+    them. `embedding_scale` and `query_factor` multiply embeddings and queries, the latter beside head_dim ** -0.5.
+    `attention_cap` and `logit_cap` c: scores x become c tanh(x / c). `sliding`: for each layer how many tokens it looks
+    back over, its own included, 0 for all; empty when no layer slides.
+    """
 
     architecture: str
     vocab_size: int
@@ -72,7 +57,14 @@ class ModelConfig:
     tied: bool
     bos_id: int | None
     eos_ids: tuple[int, ...]
-    quantisation: Quantisation | None = None
+    activation: Activation = "silu"
+    bias: tuple[Place, ...] = ()
+    norm_offset: float = 0.0
+    embedding_scale: float = 1.0
+    query_factor: float = 1.0
+    attention_cap: float | None = None
+    logit_cap: float | None = None
+    sliding: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, most in _SIZES.items():
@@ -82,6 +74,8 @@ class ModelConfig:
             raise ModelDamaged(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads evenly")
         if self.head_dim % 2:
             raise ModelDamaged(f"head_dim {self.head_dim} is odd: rotary positions need pairs")
+        if self.sliding and len(self.sliding) != self.layers:
+            raise ModelDamaged(f"{len(self.sliding)} layers have a kind of attention, the model has {self.layers}")
 
     @property
     def group(self) -> int:
@@ -94,188 +88,156 @@ class ModelConfig:
 
         Raises ModelUnsupported for what we do not run, ModelDamaged for keys that are missing or of the wrong type.
         """
-        family = _hf_family(raw)
-        _refuse_hf(raw)
-        read = _Reader("config.json", raw)
-        heads, hidden = read.whole("num_attention_heads"), read.whole("hidden_size")
-        rope = _hf_rope(raw)
+        family = hf_family(raw.get("architectures"), raw.get("model_type"))
+        read = Reader("config.json", raw, family.keys)
+        _refuse_hf(read)
+        heads, hidden, layers = (read.whole(key) for key in ("num_attention_heads", "hidden_size", "num_hidden_layers"))
+        head_dim = read.whole("head_dim", hidden // max(heads, 1))
+        window = read.whole("max_position_embeddings")
+        rope_theta, rope_scaling = hf_rope(raw)
+        scalar = read.number("query_pre_attn_scalar", head_dim)
         return cls(
             architecture=family.name,
             vocab_size=read.whole("vocab_size"),
             hidden=hidden,
             intermediate=read.whole("intermediate_size"),
-            layers=read.whole("num_hidden_layers"),
+            layers=layers,
             heads=heads,
             kv_heads=read.whole("num_key_value_heads", heads),
-            head_dim=read.whole("head_dim", hidden // max(heads, 1)),
+            head_dim=head_dim,
             norm_eps=read.number("rms_norm_eps", 1e-6),
-            rope_theta=_Reader("config.json", rope).number("rope_theta", 10000.0),
-            rope_scaling=_hf_scaling(rope),
-            window=read.whole("max_position_embeddings"),
-            tied=bool(raw.get("tie_word_embeddings", False)),
-            bos_id=_first(_ids(raw.get("bos_token_id"))),
-            eos_ids=_merge(raw.get("eos_token_id"), (generation or {}).get("eos_token_id")),
-            quantisation=quantisation_of(raw),
+            rope_theta=rope_theta,
+            rope_scaling=rope_scaling,
+            window=window,
+            tied=bool(raw.get("tie_word_embeddings", family.tied)),
+            bos_id=first_id(raw.get("bos_token_id")),
+            eos_ids=merged_ids(raw.get("eos_token_id"), (generation or {}).get("eos_token_id")),
+            activation=_ACTIVATIONS[read.get("hidden_act") or "silu"],
+            bias=_hf_bias(raw, family),
+            norm_offset=family.norm_offset,
+            embedding_scale=_embedding_scale(family, hidden),
+            query_factor=(head_dim / scalar) ** 0.5,
+            attention_cap=read.maybe("attn_logit_softcapping"),
+            logit_cap=read.maybe("final_logit_softcapping"),
+            sliding=_hf_sliding(read, family, layers, window),
         )
 
     @classmethod
     def from_gguf(
-        cls, metadata: Mapping[str, Any], tied: bool, rope_factors: tuple[float, ...] | None = None
+        cls,
+        metadata: Mapping[str, Any],
+        tied: bool,
+        rope_factors: tuple[float, ...] | None = None,
+        bias: tuple[Place, ...] = (),
     ) -> "ModelConfig":
-        """From GGUF metadata. `tied`: the file has no output tensor; `rope_factors`: its rope_freqs tensor, if any."""
-        family = _gguf_family(metadata)
-        read = _Reader("GGUF metadata", metadata)
+        """From GGUF metadata. What only the tensors say: `tied`, the file has no output tensor; `rope_factors`, its
+        rope_freqs tensor; `bias`, the places with one."""
+        family = gguf_family(metadata.get("general.architecture"))
+        read = Reader("GGUF metadata", metadata)
         key = family.gguf_name + "."
         heads, hidden = read.whole(key + "attention.head_count"), read.whole(key + "embedding_length")
+        layers, window = read.whole(key + "block_count"), read.whole(key + "context_length")
         head_dim = read.whole(key + "attention.key_length", hidden // max(heads, 1))
-        _refuse_gguf(metadata, key, head_dim)
+        _refuse_gguf(read, key, head_dim)
+        gemma = family.name == "gemma2"
         return cls(
             architecture=family.name,
             vocab_size=read.whole(key + "vocab_size", _length(metadata.get("tokenizer.ggml.tokens"))),
             hidden=hidden,
             intermediate=read.whole(key + "feed_forward_length"),
-            layers=read.whole(key + "block_count"),
+            layers=layers,
             heads=heads,
             kv_heads=read.whole(key + "attention.head_count_kv", heads),
             head_dim=head_dim,
             norm_eps=read.number(key + "attention.layer_norm_rms_epsilon"),
             rope_theta=read.number(key + "rope.freq_base", 10000.0),
-            rope_scaling=_gguf_scaling(metadata, key, rope_factors),
-            window=read.whole(key + "context_length"),
+            rope_scaling=gguf_scaling(read, key, rope_factors),
+            window=window,
             tied=tied,
-            bos_id=_first(_ids(metadata.get("tokenizer.ggml.bos_token_id"))),
-            eos_ids=_merge(*(metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))),
+            bos_id=first_id(metadata.get("tokenizer.ggml.bos_token_id")),
+            eos_ids=merged_ids(*(metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom"))),
+            activation="gelu_tanh" if gemma else "silu",
+            bias=tuple(sorted({*family.bias, *bias})),
+            embedding_scale=_embedding_scale(family, hidden),
+            query_factor=_gguf_query_factor(layers, heads, hidden, head_dim) if gemma else 1.0,
+            attention_cap=read.number(key + "attn_logit_softcapping", 50.0) if gemma else None,
+            logit_cap=read.number(key + "final_logit_softcapping", 30.0) if gemma else None,
+            sliding=_alternating(layers, read.whole(key + "attention.sliding_window", 4096), window) if gemma else (),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Typed access to a foreign mapping, with errors that name the key."""
-
-    where: str
-    raw: Mapping[str, Any]
-
-    def whole(self, key: str, default: int | None = None) -> int:
-        value = self._get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ModelDamaged(f"{self.where}: {key} is {value!r}, not a whole number")
-        return value
-
-    def number(self, key: str, default: float | None = None) -> float:
-        value = self._get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ModelDamaged(f"{self.where}: {key} is {value!r}, not a number")
-        return float(value)
-
-    def _get(self, key: str, default: float | None) -> Any:
-        value = self.raw.get(key)
-        if value is None:
-            value = default
-        if value is None:
-            raise ModelDamaged(f"{self.where} lacks {key}", "copy the checkpoint's own file again")
-        return value
+def _refuse_hf(read: Reader) -> None:
+    """What a config.json can say that our forward does not do."""
+    quantised = read.get("quantization_config")
+    if quantised:
+        method = quantised.get("quant_method", "unnamed") if isinstance(quantised, Mapping) else quantised
+        raise ModelUnsupported(f"weights quantised with {method}", "use the unquantised checkpoint or a GGUF of it")
+    activation = read.get("hidden_act") or "silu"
+    if activation not in _ACTIVATIONS:
+        raise ModelUnsupported(f"activation {activation}", f"this version runs {', '.join(_ACTIVATIONS)}")
+    if read.get("use_bidirectional_attention"):
+        raise ModelUnsupported("attention in both directions", "this version runs causal attention")
 
 
-def _hf_family(raw: Mapping[str, Any]) -> Family:
-    names = raw.get("architectures") or []
-    for family in FAMILIES:
-        if family.hf_class in names or (not names and raw.get("model_type") == family.name):
-            return family
-    found = ", ".join(map(str, names)) or raw.get("model_type") or "none named"
-    raise ModelUnsupported(f"architecture {found}", f"this version runs {_supported()}")
-
-
-def _gguf_family(metadata: Mapping[str, Any]) -> Family:
-    found = metadata.get("general.architecture")
-    for family in FAMILIES:
-        if family.gguf_name == found:
-            return family
-    raise ModelUnsupported(f"GGUF architecture {found}", f"this version runs {_supported()}")
-
-
-def _supported() -> str:
-    return ", ".join(family.name for family in FAMILIES)
-
-
-def _refuse_hf(raw: Mapping[str, Any]) -> None:
-    """What a Llama config can say that our forward does not do."""
-    activation = raw.get("hidden_act", "silu")
-    if activation != "silu":
-        raise ModelUnsupported(f"activation {activation}", "this version runs silu")
-    for key in ("attention_bias", "mlp_bias"):
-        if raw.get(key):
-            raise ModelUnsupported(f"{key} = {raw[key]}", "this version runs projections without bias")
-
-
-def _refuse_gguf(metadata: Mapping[str, Any], key: str, head_dim: int) -> None:
-    if metadata.get(key + "expert_count"):
-        raise ModelUnsupported(
-            f"a mixture of {metadata[key + 'expert_count']} experts", "this version runs dense models"
-        )
-    rotated = metadata.get(key + "rope.dimension_count", head_dim)
+def _refuse_gguf(read: Reader, key: str, head_dim: int) -> None:
+    experts = read.get(key + "expert_count")
+    if experts:
+        raise ModelUnsupported(f"a mixture of {experts} experts", "this version runs dense models")
+    rotated = read.whole(key + "rope.dimension_count", head_dim)
     if rotated != head_dim:
         raise ModelUnsupported(
             f"rotary positions on {rotated} of {head_dim} dimensions", "this version rotates whole heads"
         )
-    if _Reader("GGUF metadata", metadata).whole("split.count", 1) > 1:
-        raise ModelUnsupported(f"a GGUF split into {metadata['split.count']} files", "merge it with llama-gguf-split")
+    files = read.whole("split.count", 1)
+    if files > 1:
+        raise ModelUnsupported(f"a GGUF split into {files} files", "merge it with llama-gguf-split")
 
 
-def _hf_rope(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """One mapping with rope_theta, rope_type and its numbers: older files spread them over two places."""
-    scaling = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
-    theta = scaling.get("rope_theta", raw.get("rope_theta"))
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    return {**scaling, "rope_theta": theta, "rope_type": kind}
+def _hf_bias(raw: Mapping[str, Any], family: Family) -> tuple[Place, ...]:
+    """A family whose projections always have one says so in the table and not in its files."""
+    if family.bias:
+        return family.bias
+    return tuple(sorted(place for key, places in _BIAS_KEYS.items() if raw.get(key) for place in places))
 
 
-def _hf_scaling(rope: Mapping[str, Any]) -> RopeScaling | None:
-    kind = rope["rope_type"]
-    read = _Reader("config.json rope_scaling", rope)
-    if kind == "default":
-        return None
-    if kind == "linear":
-        return RopeScaling("linear", factor=read.number("factor"))
-    if kind == "llama3":
-        return RopeScaling(
-            "llama3",
-            factor=read.number("factor"),
-            low=read.number("low_freq_factor"),
-            high=read.number("high_freq_factor"),
-            original=read.whole("original_max_position_embeddings"),
-        )
-    raise ModelUnsupported(f"rope scaling {kind}", "this version runs default, linear and llama3")
-
-
-def _gguf_scaling(metadata: Mapping[str, Any], key: str, factors: tuple[float, ...] | None) -> RopeScaling | None:
-    if factors:
-        return RopeScaling("factors", factors=factors)
-    kind = metadata.get(key + "rope.scaling.type", "none")
-    if kind == "none":
-        return None
-    if kind == "linear":
-        factor = _Reader("GGUF metadata", metadata).number(key + "rope.scaling.factor")
-        return RopeScaling("linear", factor=factor)
-    raise ModelUnsupported(f"rope scaling {kind}", "this version runs none, linear and a rope_freqs tensor")
-
-
-def _ids(value: Any) -> tuple[int, ...]:
-    """A token id, a list of them or nothing, as a tuple."""
-    if value is None:
+def _hf_sliding(read: Reader, family: Family, layers: int, window: int) -> tuple[int, ...]:
+    if family.sliding == "none" or read.get("sliding_window") is None:
         return ()
-    values = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, int) for one in values):
-        raise ModelDamaged(f"token id {value!r} is not a whole number")
-    return tuple(values)
+    back = read.whole("sliding_window")
+    kinds = read.get("layer_types")
+    if family.sliding == "later" and not read.get("use_sliding_window"):
+        return ()
+    if kinds is not None:
+        return _sliding([_is_sliding(kind) for kind in kinds], back, window)
+    if family.sliding == "alternate":
+        return _alternating(layers, back, window)
+    first = read.whole("max_window_layers", 0) if family.sliding == "later" else 0
+    return _sliding([index >= first for index in range(layers)], back, window)
+
+
+def _is_sliding(kind: Any) -> bool:
+    if kind not in ("sliding_attention", "full_attention"):
+        raise ModelUnsupported(f"layers of type {kind}", "this version runs sliding_attention and full_attention")
+    return bool(kind == "sliding_attention")
+
+
+def _alternating(layers: int, back: int, window: int) -> tuple[int, ...]:
+    return _sliding([index % 2 == 0 for index in range(layers)], back, window)
+
+
+def _sliding(which: list[bool], back: int, window: int) -> tuple[int, ...]:
+    """Looking back over the whole trained window is what every layer does."""
+    return tuple(back if one else 0 for one in which) if any(which) and back < window else ()
+
+
+def _embedding_scale(family: Family, hidden: int) -> float:
+    return float(hidden**0.5) if family.scaled_embedding else 1.0
+
+
+def _gguf_query_factor(layers: int, heads: int, hidden: int, head_dim: int) -> float:
+    """Gemma 2's GGUF files do not store it. Of its sizes only 27B, the one of 46 layers, divides by hidden / heads."""
+    return float((head_dim * heads / hidden) ** 0.5) if layers == 46 else 1.0
 
 
 def _length(value: Any) -> int | None:
     return len(value) if isinstance(value, list) else None
-
-
-def _first(ids: tuple[int, ...]) -> int | None:
-    return ids[0] if ids else None
-
-
-def _merge(*values: Any) -> tuple[int, ...]:
-    return tuple(sorted({one for value in values for one in _ids(value)}))

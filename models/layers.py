@@ -11,7 +11,7 @@ from unabridged.models.linear import Linear
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """RMS normalisation with a learned scale `[hidden]`."""
+    """RMS normalisation with a learned scale `[hidden]`, or `[D]` for single heads."""
 
     weight: Tensor
     eps: float
@@ -41,8 +41,23 @@ class SiluGated:
 
 
 @dataclass(frozen=True, slots=True)
+class GeluGated:
+    """The same with GELU in its tanh approximation."""
+
+    gate_up: Linear
+
+    def __call__(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return functional.gelu(gate, approximate="tanh").mul_(up)
+
+
+@dataclass(frozen=True, slots=True)
 class Layer:
-    """One decoder layer. `qkv` gives the query, key and value heads side by side."""
+    """One decoder layer. `qkv` gives the query, key and value heads side by side.
+
+    `q_norm` and `k_norm` norm each head of queries and keys. The post-norms norm what attention and MLP add to the
+    residual stream.
+    """
 
     attention_norm: Norm
     qkv: Linear
@@ -50,3 +65,7 @@ class Layer:
     mlp_norm: Norm
     gated: Gated
     down: Linear
+    q_norm: Norm | None = None
+    k_norm: Norm | None = None
+    attention_post_norm: Norm | None = None
+    mlp_post_norm: Norm | None = None

@@ -53,11 +53,11 @@ def test_what_transformers_saves_is_read() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"architectures": ["Qwen3ForCausalLM"]}, "architecture Qwen3ForCausalLM.*this version runs llama"),
+        ({"architectures": ["Qwen3MoeForCausalLM"]}, "architecture Qwen3MoeForCausalLM.*this version runs llama"),
         ({"architectures": None, "model_type": "mamba"}, "architecture mamba"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised with gptq"),
         ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope scaling yarn"),
-        ({"attention_bias": True}, "attention_bias"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5"),
         ({"hidden_act": "gelu"}, "activation gelu"),
     ],
 )
