@@ -11,6 +11,7 @@ from typing import Any, Literal
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.families import Family, Place, gguf_family, hf_family
 from unabridged.models.foreign import Reader, first_id, merged_ids
+from unabridged.models.quantisation import Quantisation, quantisation_of
 from unabridged.models.rope_scaling import RopeScaling, gguf_scaling, hf_rope
 
 Activation = Literal["silu", "gelu_tanh"]
@@ -39,7 +40,8 @@ class ModelConfig:
     `bias`: places whose projections have one. `norm_offset`: what is added to norm weights as the checkpoint stores
     them. `embedding_scale` and `query_factor` multiply embeddings and queries, the latter beside head_dim ** -0.5.
     `attention_cap` and `logit_cap` c: scores x become c tanh(x / c). `sliding`: for each layer how many tokens it looks
-    back over, its own included, 0 for all; empty when no layer slides.
+    back over, its own included, 0 for all; empty when no layer slides. `quantisation`: how its checkpoint stores
+    projections, if not in floating point (GGUF says so a tensor).
     """
 
     architecture: str
@@ -65,6 +67,7 @@ class ModelConfig:
     attention_cap: float | None = None
     logit_cap: float | None = None
     sliding: tuple[int, ...] = ()
+    quantisation: Quantisation | None = None
 
     def __post_init__(self) -> None:
         for name, most in _SIZES.items():
@@ -120,6 +123,7 @@ class ModelConfig:
             attention_cap=read.maybe("attn_logit_softcapping"),
             logit_cap=read.maybe("final_logit_softcapping"),
             sliding=_hf_sliding(read, family, layers, window),
+            quantisation=quantisation_of(raw),
         )
 
     @classmethod
@@ -168,10 +172,6 @@ class ModelConfig:
 
 def _refuse_hf(read: Reader) -> None:
     """What a config.json can say that our forward does not do."""
-    quantised = read.get("quantization_config")
-    if quantised:
-        method = quantised.get("quant_method", "unnamed") if isinstance(quantised, Mapping) else quantised
-        raise ModelUnsupported(f"weights quantised with {method}", "use the unquantised checkpoint or a GGUF of it")
     activation = read.get("hidden_act") or "silu"
     if activation not in _ACTIVATIONS:
         raise ModelUnsupported(f"activation {activation}", f"this version runs {', '.join(_ACTIVATIONS)}")
