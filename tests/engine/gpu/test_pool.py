@@ -1,0 +1,81 @@
+"""The pool in GPU memory: what is stored comes back, whole pages make contexts."""
+
+import pytest
+import torch
+
+from unabridged.engine.attention.kernels.bank_write import write
+from unabridged.engine.errors import OutOfMemory
+from unabridged.engine.gpu.pool import GpuPool
+from unabridged.engine.gpu.tables import Tables
+from unabridged.engine.kv.blocks import Run
+from unabridged.engine.kv.cache import KvCache
+
+LAYERS, HEADS, DIM = 2, 3, 16
+
+
+def make_pool(device: str, blocks: int = 6, dtype: torch.dtype = torch.float8_e4m3fn) -> GpuPool:
+    token = 2 * LAYERS * HEADS * DIM * dtype.itemsize
+    return GpuPool(LAYERS, HEADS, DIM, blocks * 64 * token, dtype, device)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.bfloat16])
+def test_what_is_written_is_read_from_any_runs(device: str, dtype: torch.dtype) -> None:
+    pool = make_pool(device, dtype=dtype)
+    assert pool.slots == 384
+    assert pool.token_bytes == 2 * LAYERS * HEADS * DIM * dtype.itemsize
+    data = torch.randn(2, LAYERS, HEADS, 100, DIM).to(dtype)
+    pool.write([Run(128, 64), Run(0, 36)], data)
+    assert torch.equal(pool.read([Run(128, 64), Run(0, 36)]).float(), data.float())
+    assert torch.equal(pool.read([Run(0, 20)]).float(), data[:, :, :, 64:84].float())
+    # A page more would have been another run's.
+    assert not pool.read([Run(64, 64)]).float().any()
+    assert not pool.read([Run(0, 64)])[:, :, :, 48:].float().any()
+
+
+def test_keys_that_a_kernel_stored_are_read_where_the_table_says(device: str) -> None:
+    pool, tables = make_pool(device, dtype=torch.float32), Tables(2, HEADS, 128, device)
+    runs = [Run(192, 32), Run(64, 64)]
+    tables.put(1, runs)
+    assert tables.reserved(1) == 96
+    assert tables.slots[0].unique().tolist() == [-1]
+    k, v = torch.randn(2, 1, 96, HEADS, DIM, device=device).unbind(0)
+    one = torch.ones(1, dtype=torch.int32, device=device)
+    write(k, v, pool.bank(1, tables.slots), one, one - 1)
+    found = pool.read(runs)
+    assert torch.equal(found[:, 1], torch.stack([k[0], v[0]]).transpose(1, 2).cpu())
+    assert not found[:, 0].any()
+
+
+def test_a_table_grows_in_place_and_by_whole_pages(device: str) -> None:
+    tables = Tables(1, 1, 100, device)
+    slots = tables.slots
+    tables.put(0, [Run(64, 32)])
+    tables.extend(0, [Run(0, 20)])
+    assert slots[0, 0].tolist() == [4, 5, 0, 1, -1, -1, -1]
+    with pytest.raises(ValueError, match="a run of 16 tokens behind 52"):
+        tables.extend(0, [Run(128, 16)])
+    tables.put(0, [Run(128, 16)])
+    assert slots[0, 0].tolist() == [8] + 6 * [-1]
+    with pytest.raises(ValueError, match="144 tokens in a row with room for 112"):
+        tables.extend(0, [Run(256, 128)])
+
+
+def test_a_cache_works_on_it(device: str) -> None:
+    cache = KvCache(make_pool(device))
+    entry = cache.add("a", 100)
+    assert cache.pool.free_tokens == 256
+    with pytest.raises(OutOfMemory):
+        cache.add("b", 300)
+    cache.release(entry)
+    assert cache.pool.free_tokens == 384
+
+
+def test_a_pool_says_when_it_holds_nothing(device: str) -> None:
+    with pytest.raises(OutOfMemory, match="holds no block"):
+        make_pool(device, blocks=0)
+
+
+@pytest.mark.gpu
+def test_a_pool_that_memory_does_not_hold_says_so() -> None:
+    with pytest.raises(OutOfMemory, match="does not fit"):
+        make_pool("cuda", blocks=1 << 30)
