@@ -110,9 +110,9 @@ def _lanes(values: Tensor) -> Tensor:
 
 def _join(planes: Tensor) -> Tensor:
     """Four numbers of 4 bits `[4, ...]` in an int16 each."""
-    words: Tensor = planes[0].to(torch.int16)
+    words = planes[0].to(torch.int16)
     for nibble in range(1, PLANES):
-        words = words | planes[nibble].to(torch.int16) << (4 * nibble)
+        words = words.bitwise_or(planes[nibble].to(torch.int16) << (4 * nibble))
     return words.contiguous()
 
 
