@@ -1,4 +1,4 @@
-"""A projection without bias, as the forward pass uses it: applied, or added onto a residual."""
+"""A projection as the forward pass uses it: applied, or added onto a residual."""
 
 from typing import Protocol
 
@@ -11,39 +11,41 @@ _LARGEST = 65504.0
 
 
 class Linear(Protocol):
-    """y = x W^T with W `[out, in]`, however W is stored."""
+    """y = x W^T + b with W `[out, in]`, however W is stored, and b `[out]`, if there is one."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """`[T, in]` to `[T, out]`."""
         ...
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """`residual + x W^T`, written into `residual` `[T, out]` and returned."""
+        """`residual + y`, written into `residual` `[T, out]` and returned."""
         ...
 
 
 class Dense:
     """The weight as it is."""
 
-    def __init__(self, weight: Tensor) -> None:
-        """`weight` `[out, in]`."""
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        """`weight` `[out, in]`, `bias` `[out]`."""
         self.weight = weight
+        self.bias = bias
         self._transposed = weight.t()
 
     def __call__(self, x: Tensor) -> Tensor:
-        return functional.linear(x, self.weight)
+        return functional.linear(x, self.weight, self.bias)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        return torch.addmm(residual, x, self._transposed, out=residual)
+        torch.addmm(residual, x, self._transposed, out=residual)
+        return residual if self.bias is None else residual.add_(self.bias)
 
 
 class Packed:
     """The weight in float16 as FBGEMM lays it out; arithmetic is float32. A token's time is that of reading the
     weights, and these are half as long."""
 
-    def __init__(self, weight: Tensor) -> None:
-        """`weight` `[out, in]`, which is copied. See `packable`."""
-        self._packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), None)
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        """`weight` `[out, in]`, which is copied; `bias` `[out]` stays in float32. See `packable`."""
+        self._packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), None if bias is None else bias.float())
         self._multiply = torch.ops.quantized.linear_dynamic_fp16.default
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The Llama forward pass with attention as an argument.
+"""The forward pass of Llama and of the families that are Llama with options; attention is an argument.
 
 Token ids in, hidden rows out; logits only for the rows that are asked for. It knows nothing of positions, caches,
 sampling or text: all of these are the callers'.
@@ -36,6 +36,9 @@ class Llama:
         self.norm = norm
         self.head = head
         self._residual = residual
+        # Rounded to the model's type, as it was trained.
+        scale = config.embedding_scale
+        self._scale = None if scale == 1.0 else torch.tensor(scale, dtype=embedding.dtype).item()
 
     @property
     def dtype(self) -> torch.dtype:
@@ -59,25 +62,45 @@ class Llama:
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores of the next token, `[T, hidden]` to `[T, vocab]`. Pass only the rows whose successor is wanted."""
-        return self.head(self.norm(hidden))
+        return self._scores(self.norm(hidden))
 
     @torch.inference_mode()
     def step(self, ids: Tensor, attend: Attend) -> Tensor:
         """`forward` and the `logits` of every row, without the rows between: for tokens of a decode step."""
-        return self.head(self._run(ids, attend).normed(self.norm))
+        return self._scores(self._run(ids, attend).normed(self.norm))
 
     def _run(self, ids: Tensor, attend: Attend) -> Residual:
-        stream = self._residual(torch.nn.functional.embedding(ids, self.embedding))
+        stream = self._residual(self._embedded(ids))
         for index, layer in enumerate(self.layers):
-            q, k, v = self._heads(layer.qkv(stream.normed(layer.attention_norm)))
-            mixed = attend(index, q, k, v)
-            stream.add(layer.output, mixed.reshape(len(ids), -1))
-            stream.add(layer.down, layer.gated(stream.normed(layer.mlp_norm)))
+            q, k, v = self._heads(layer, layer.qkv(stream.normed(layer.attention_norm)))
+            mixed = attend(index, q, k, v).reshape(len(ids), -1)
+            _add(stream, layer.output, mixed, layer.attention_post_norm)
+            _add(stream, layer.down, layer.gated(stream.normed(layer.mlp_norm)), layer.mlp_post_norm)
         return stream
 
-    def _heads(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _embedded(self, ids: Tensor) -> Tensor:
+        rows = torch.nn.functional.embedding(ids, self.embedding)
+        return rows if self._scale is None else rows.mul_(self._scale)
+
+    def _heads(self, layer: Layer, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """`[T, (H + 2 G) D]` to views `[T, H, D]`, `[T, G, D]`, `[T, G, D]`."""
         heads = qkv.view(qkv.shape[0], -1, self.config.head_dim)
         queries, shared = self.config.heads, self.config.kv_heads
         q, k, v = heads.split_with_sizes((queries, shared, shared), dim=1)
+        if layer.q_norm is not None and layer.k_norm is not None:
+            q, k = layer.q_norm(q), layer.k_norm(k)
+        if self.config.query_factor != 1.0:
+            q = q * self.config.query_factor
         return q, k, v
+
+    def _scores(self, normed: Tensor) -> Tensor:
+        scores, cap = self.head(normed), self.config.logit_cap
+        return scores if cap is None else scores.div_(cap).tanh_().mul_(cap)
+
+
+def _add(stream: Residual, linear: Linear, x: Tensor, post_norm: Norm | None) -> None:
+    """Add `linear` of `x`, normed where the layer says so."""
+    if post_norm is None:
+        stream.add(linear, x)
+    else:
+        stream.plus(post_norm(linear(x)))
