@@ -110,10 +110,10 @@ def _lanes(values: Tensor) -> Tensor:
 
 def _join(planes: Tensor) -> Tensor:
     """Four numbers of 4 bits `[4, ...]` in an int16 each."""
-    words = planes[0].to(torch.int16)
-    for nibble in range(1, PLANES):
-        words = words.bitwise_or(planes[nibble].to(torch.int16) << (4 * nibble))
-    return words.contiguous()
+    words = torch.zeros_like(planes[0], dtype=torch.int16, memory_format=torch.contiguous_format)
+    for nibble in range(PLANES):
+        words.bitwise_or_(planes[nibble].to(torch.int16) << (4 * nibble))
+    return words
 
 
 def _split(words: Tensor) -> Tensor:
