@@ -104,7 +104,7 @@ def _rows(x: Tensor) -> Tensor:
 def _lanes(values: Tensor) -> Tensor:
     """`[N, K]` to the four rows of a word, `[4, tiles, K / 16, 8 (r), 4 (c), 8 (h, u, p)]`."""
     # Columns are, outermost first: two steps together, c, one of the two, h, p.
-    x = _rows(values).unflatten(5, (-1, 4, 2, 2, 2)).permute(0, 2, 1, 5, 7, 4, 6, 8, 3, 9)
+    x = _rows(values).view(2, -1, 2, 2, 8, values.shape[1] // 32, 4, 2, 2, 2).permute(0, 2, 1, 5, 7, 4, 6, 8, 3, 9)
     return x.flatten(7).flatten(3, 4).flatten(0, 1)
 
 
