@@ -9,19 +9,15 @@ import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Generic
 
-import torch
-
-from unabridged.engine.attention.attend import ContextAttention, Packed, Shape
 from unabridged.engine.attention.config import AttentionConfig
-from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.errors import StoreError
 from unabridged.engine.events import Progress
 from unabridged.engine.kv.cache import Entry, KvCache
-from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.store import KvStore
-from unabridged.engine.kv.tables import Context
-from unabridged.models.llama import Llama
+from unabridged.engine.layout import Layout, filled
+from unabridged.engine.runner import CourseT, Runner
 
 
 def segment_key(fingerprint: str, prefix: bytes, segment: bytes) -> str:
@@ -39,46 +35,45 @@ class Held:
 
     holds: list[Entry] = field(default_factory=list)  # each entry once; the owner releases them
     order: list[Entry] = field(default_factory=list)  # as they stand in the context, once they are all there
+    layout: Layout = field(default_factory=lambda: Layout((), 1))  # of `order`
     cached: int = 0  # tokens that were in the pool or on the disk
     notes: list[str] = field(default_factory=list)
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of prefix and segments."""
-        return sum(len(entry.ids) for entry in self.order)
-
 
 @dataclass
-class _Reading:
-    """A segment on its way into the pool."""
+class _Reading(Generic[CourseT]):
+    """An entry on its way into the pool. `ids`: its `tokens` tokens, filled up to whole pages."""
 
     entry: Entry
     ids: "array[int]"
-    attention: ContextAttention | None = None
+    tokens: int
+    course: CourseT | None = None
 
     @property
     def left(self) -> int:
         return len(self.ids) - len(self.entry.ids)
 
+    @property
+    def done(self) -> int:
+        """Tokens that are there, without the filler."""
+        return min(len(self.entry.ids), self.tokens)
 
-class Reader:
+
+class Reader(Generic[CourseT]):
     """Fills the pool for requests. The generators may be closed at any step and may take turns."""
 
     def __init__(
         self,
-        model: Llama,
-        rotary: Rotary,
-        shape: Shape,
-        cache: KvCache[KvPool],
+        runner: Runner[CourseT],
+        cache: KvCache,
         store: KvStore | None,
         config: AttentionConfig,
         fingerprint: str,
-        chunk: int,
+        filler: int,
     ) -> None:
-        """`config`: how a segment longer than the window attends to itself; `chunk`: tokens of a forward pass."""
-        self._model, self._rotary, self._shape = model, rotary, shape
-        self._cache, self._store = cache, store
-        self._config, self._fingerprint, self._chunk = config, fingerprint, chunk
+        """`config`: how a segment longer than the window attends to itself; `filler`: the token that fills up pages."""
+        self._runner, self._cache, self._store = runner, cache, store
+        self._config, self._fingerprint, self._filler = config, fingerprint, filler
 
     def context_key(self, prefix: bytes, segments: Sequence[bytes]) -> str:
         """A name for prefix and segments in this order: conversations over them start with the same KV."""
@@ -95,16 +90,18 @@ class Reader:
         there = {key: entry for key in named if (entry := self._cache.hold(key))}
         held.holds += there.values()
         for key in named.keys() - there.keys():
-            held.holds.append(self._cache.add(key, len(named[key]) // 4))
+            held.holds.append(self._cache.add(key, filled(len(named[key]) // 4, self._runner.page)))
         order = list(named)
         held.holds.sort(key=lambda entry: order.index(entry.key))
         self._cache.make_room(more)
-        waiting = [_Reading(entry, array("i", named[entry.key])) for entry in held.holds]
+        waiting: list[_Reading[CourseT]] = [self._reading(entry, named[entry.key]) for entry in held.holds]
         yield from self._restore(request, waiting, held)
-        held.cached = sum(len(entry.ids) for entry in held.holds)
+        held.cached = sum(one.done for one in waiting)
         yield from self._read(request, waiting, held, behind=waiting[0].entry if prefix else None)
-        entries = {entry.key: entry for entry in held.holds}
-        held.order = [entries[key.decode()] for key in self._keys(prefix, segments)]
+        entries = {one.entry.key: one for one in waiting}
+        ordered = [entries[key.decode()] for key in self._keys(prefix, segments)]
+        held.order = [one.entry for one in ordered]
+        held.layout = Layout([one.tokens for one in ordered], self._runner.page)
 
     def _keys(self, prefix: bytes, segments: Sequence[bytes]) -> list[bytes]:
         keys = [segment_key(self._fingerprint, b"", prefix)] if prefix else []
@@ -115,72 +112,86 @@ class Reader:
         runs = [run for run in (prefix, *segments) if run]
         return {key.decode(): run for key, run in zip(self._keys(prefix, segments), runs, strict=True)}
 
-    def _restore(self, request: str, waiting: Sequence[_Reading], held: Held) -> Iterator[Progress | None]:
+    def _reading(self, entry: Entry, run: bytes) -> _Reading[CourseT]:
+        ids = array("i", run)
+        tokens = len(ids)
+        ids.extend([self._filler] * (filled(tokens, self._runner.page) - tokens))
+        return _Reading(entry, ids, tokens)
+
+    def _restore(self, request: str, waiting: Sequence[_Reading[CourseT]], held: Held) -> Iterator[Progress | None]:
         if self._store is None:
             return
         stored = [one for one in waiting if not one.entry.ids and self._store.has(one.entry.key)]
-        done, total = 0, sum(len(one.ids) for one in stored)
+        done, total = 0, sum(one.tokens for one in stored)
         for one in stored:
             try:
                 self._store.load(one.entry.key, self._cache.pool, one.entry.runs)
                 one.entry.ids = one.ids[:]
             except StoreError as error:
                 held.notes.append(f"{error.message}: read again")
-            done += len(one.ids)
+            done += one.tokens
             yield Progress(id=request, phase="restore", done=done, total=total)
 
     def _read(
-        self, request: str, waiting: Sequence[_Reading], held: Held, behind: Entry | None
+        self, request: str, waiting: Sequence[_Reading[CourseT]], held: Held, behind: Entry | None
     ) -> Iterator[Progress | None]:
-        done, total = 0, sum(one.left for one in waiting)
+        before = sum(one.done for one in waiting)
+        total = sum(one.tokens for one in waiting) - before
         if total:
             yield Progress(id=request, phase="read", done=0, total=total)
-        for group in (
-            [one for one in waiting if one.entry is behind],
-            [one for one in waiting if one.entry is not behind],
-        ):
-            while pending := [one for one in group if one.left]:
-                done += self._step(pending, behind, held)
-                yield Progress(id=request, phase="read", done=done, total=total)
+        try:
+            for group in (
+                [one for one in waiting if one.entry is behind],
+                [one for one in waiting if one.entry is not behind],
+            ):
+                while pending := [one for one in group if one.left]:
+                    while not (room := self._runner.chunk()):
+                        yield None
+                    self._step(pending, behind, held, room)
+                    done = sum(one.done for one in waiting) - before
+                    yield Progress(id=request, phase="read", done=done, total=total)
+        finally:
+            for one in waiting:
+                _close(one)
 
-    @torch.inference_mode()
-    def _step(self, pending: Sequence[_Reading], behind: Entry | None, held: Held) -> int:
-        """One forward pass over as many of the pending tokens as a chunk takes."""
-        parts: list[tuple[_Reading, int]] = []
-        room = self._chunk
+    def _step(self, pending: Sequence[_Reading[CourseT]], behind: Entry | None, held: Held, room: int) -> None:
+        """One forward pass over as many of the pending tokens as there is room for."""
+        parts: list[tuple[_Reading[CourseT], CourseT, int]] = []
         for one in pending:
-            tokens = self._attention(one, behind).fits(min(room, one.left))
-            parts.append((one, tokens))
+            course = self._course(one, behind)
+            tokens = course.fits(min(room, one.left))
+            parts.append((one, course, tokens))
             room -= tokens
             if room <= 0 or tokens < one.left:
                 break
-        ids = [token for one, tokens in parts for token in one.ids[len(one.entry.ids) :][:tokens]]
-        packed = Packed([(self._attention(one, behind), tokens) for one, tokens in parts])
-        self._model.forward(torch.tensor(ids), packed)
-        packed.end()
-        for one, tokens in parts:
+        self._runner.read([(course, one.ids[len(one.entry.ids) :][:tokens]) for one, course, tokens in parts])
+        for one, _, tokens in parts:
             self._advance(one, tokens, held)
-        return len(ids)
 
-    def _attention(self, one: _Reading, behind: Entry | None) -> ContextAttention:
+    def _course(self, one: _Reading[CourseT], behind: Entry | None) -> CourseT:
         before = [] if behind is None or one.entry is behind else behind.filled()
         length = sum(run.length for run in before) + len(one.entry.ids)
         # Another request may have read on in the same entry since the last step.
-        if one.attention is None or one.attention.context.length != length:
-            context = Context(self._cache.pool, before, one.entry.runs)
-            context.length = length
-            one.attention = ContextAttention(context, self._config, self._shape, self._rotary)
-        return one.attention
+        if one.course is None or one.course.length != length:
+            _close(one)
+            one.course = self._runner.course(before, one.entry.runs, length, self._config)
+        return one.course
 
-    def _advance(self, one: _Reading, tokens: int, held: Held) -> None:
+    def _advance(self, one: _Reading[CourseT], tokens: int, held: Held) -> None:
         done = len(one.entry.ids)
         one.entry.ids.extend(one.ids[done : done + tokens])
         if one.left:
             return
-        one.attention = None
+        _close(one)
         if self._store is not None:
             try:
                 self._store.save(one.entry.key, self._cache.pool, one.entry.runs)
             except StoreError as error:
                 held.notes.append(str(error))
                 self._store = None
+
+
+def _close(one: _Reading[CourseT]) -> None:
+    if one.course is not None:
+        one.course.close()
+        one.course = None

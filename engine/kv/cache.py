@@ -8,12 +8,10 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from unabridged.engine.errors import OutOfMemory
 from unabridged.engine.kv.blocks import BLOCK, Pool, Run
-
-PoolT = TypeVar("PoolT", bound=Pool)
+from unabridged.engine.layout import filled
 
 
 @dataclass(eq=False)
@@ -46,11 +44,13 @@ def first_tokens(runs: Iterable[Run], tokens: int) -> list[Run]:
     return out
 
 
-class KvCache(Generic[PoolT]):
+class KvCache:
     """Entries of one pool. Keys of conversation ends are "<context>/<number>"."""
 
-    def __init__(self, pool: PoolT) -> None:
+    def __init__(self, pool: Pool, page: int = 1) -> None:
+        """Entries get whole pages of `page` slots; blocks are whole pages."""
         self.pool = pool
+        self._page = page
         self._entries: OrderedDict[str, Entry] = OrderedDict()  # least recently used first
         self._numbers = itertools.count()
 
@@ -96,9 +96,9 @@ class KvCache(Generic[PoolT]):
             entry.runs = []
 
     def trim(self, entry: Entry, tokens: int) -> None:
-        """Keep the first `tokens` tokens and the blocks they lie in."""
+        """Keep the first `tokens` tokens, their pages and the blocks they lie in."""
         del entry.ids[tokens:]
-        kept = first_tokens(entry.runs, tokens)
+        kept = first_tokens(entry.runs, filled(tokens, self._page))
         for run in entry.runs[len(kept) :]:
             self.pool.free([run])
         if kept and (spare := entry.runs[len(kept) - 1].blocks - kept[-1].blocks):
@@ -127,6 +127,7 @@ class KvCache(Generic[PoolT]):
         return sum(run.blocks * BLOCK for e in self._entries.values() if e.holders == 0 for run in e.runs)
 
     def _allocate(self, tokens: int) -> list[Run]:
+        tokens = filled(tokens, self._page)
         while True:
             try:
                 return self.pool.allocate(tokens)

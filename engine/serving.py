@@ -1,0 +1,125 @@
+"""The requests of one loaded model, each a generator of events: hold the segments' KV, answer, release.
+
+Closing a generator anywhere releases what it held; finished KV stays for the next one. Several may take turns. A
+request whose context does not fit beside those under way waits until one of them has ended.
+"""
+
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from unabridged.engine.answer import Answer
+from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.errors import BadRequest, ContextTooLong, OutOfMemory
+from unabridged.engine.events import AttentionChoice, Event, Finished, Generate, Prefill, Usage
+from unabridged.engine.kv.blocks import whole_blocks
+from unabridged.engine.kv.cache import KvCache
+from unabridged.engine.kv.store import KvStore
+from unabridged.engine.reading import Held, Reader
+from unabridged.engine.runner import CourseT, Runner
+from unabridged.engine.sampling import check
+from unabridged.models.tokenizer import Tokenizer
+
+WorkT = TypeVar("WorkT", Generate, Prefill)
+
+
+class Serving(Generic[CourseT]):
+    """See the module."""
+
+    def __init__(
+        self,
+        runner: Runner[CourseT],
+        cache: KvCache,
+        store: KvStore | None,
+        tokenizer: Tokenizer,
+        vocabulary: int,
+        choose: Callable[[AttentionChoice], AttentionConfig],
+        fingerprint: str,
+    ) -> None:
+        """`vocabulary`: token ids lie below it; `choose`: a request's attention, raises BadRequest; `fingerprint`: what
+        stored KV depends on besides the tokens."""
+        self._runner, self._cache, self._tokenizer = runner, cache, tokenizer
+        self._vocabulary, self._choose = vocabulary, choose
+        filler = tokenizer.encode("\n")[0]
+        self._reader = Reader(runner, cache, store, choose(AttentionChoice()), fingerprint, filler)
+        self._running = self._waiting = self._ended = 0
+
+    def run(self, request: Generate | Prefill) -> Iterator[Event | None]:
+        """See engine.backend.Backend."""
+        if isinstance(request, Generate):
+            return self._patiently(self._answer, request)
+        return self._patiently(self._prefill, request)
+
+    def _patiently(
+        self, attempt: Callable[[WorkT, Held], Iterator[Event | None]], request: WorkT
+    ) -> Iterator[Event | None]:
+        """The attempt's events. One that finds no slots, which it does before all events, is made again later."""
+        self._running += 1
+        try:
+            while True:
+                held = Held()
+                try:
+                    yield from attempt(request, held)
+                    return
+                except OutOfMemory:
+                    if self._running == self._waiting + 1:
+                        raise
+                finally:
+                    for entry in held.holds:
+                        self._cache.release(entry)
+                yield from self._until_one_has_ended()
+        finally:
+            self._running -= 1
+            self._ended += 1
+
+    def _until_one_has_ended(self) -> Iterator[None]:
+        ended = self._ended
+        self._waiting += 1
+        try:
+            while ended == self._ended:
+                yield None
+        finally:
+            self._waiting -= 1
+
+    def _prefill(self, request: Prefill, held: Held) -> Iterator[Event | None]:
+        began = time.perf_counter()
+        self._check(request, array("i"))
+        yield from self._reader.hold(request.id, request.prefix, _segments(request), held)
+        usage = Usage(prompt=held.layout.tokens, cached=held.cached, completion=0)
+        seconds = time.perf_counter() - began
+        yield Finished(id=request.id, reason="stop", usage=usage, prefill_seconds=seconds, notes=tuple(held.notes))
+
+    def _answer(self, request: Generate, held: Held) -> Iterator[Event | None]:
+        began = time.perf_counter()
+        check(request.sampling)
+        config = self._choose(request.attention)
+        prompt, segments = array("i", request.prompt), _segments(request)
+        self._check(request, prompt)
+        yield from self._reader.hold(request.id, request.prefix, segments, held, len(prompt) + self._runner.ahead)
+        context_key = self._reader.context_key(request.prefix, segments)
+        answer = Answer(self._runner, self._tokenizer, self._cache, config, request, held, context_key)
+        yield from answer.run(began)
+
+    def _check(self, request: Generate | Prefill, prompt: Sequence[int]) -> None:
+        """Refuse what can be seen to fail before any work."""
+        prefix, segments = request.prefix, _segments(request)
+        for run in (array("i", prefix), prompt, *(array("i", one) for one in segments)):
+            if run and not (min(run) >= 0 and max(run) < self._vocabulary):
+                wrong = next(one for one in run if not 0 <= one < self._vocabulary)
+                raise BadRequest(f"token id {wrong} is not in the vocabulary of {self._vocabulary}")
+        unique = {one for one in (prefix, *segments) if one}
+        wanted = sum(whole_blocks(len(one) // 4) for one in unique) + whole_blocks(len(prompt) + self._runner.ahead)
+        limit = self._cache.pool.slots
+        if wanted > limit:
+            tokens = (len(prefix) + sum(len(one) for one in segments)) // 4 + len(prompt)
+            raise ContextTooLong(
+                f"the context has {tokens:,} tokens and needs {wanted:,} slots of KV memory; there are {limit:,}",
+                "ask over fewer documents or raise the engine's kv_bytes",
+                tokens=tokens,
+                limit=limit,
+            )
+
+
+def _segments(request: Generate | Prefill) -> list[bytes]:
+    return [segment.ids for segment in request.segments]
