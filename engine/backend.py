@@ -7,7 +7,9 @@ from unabridged.engine.events import Event, Generate, Prefill, Ready
 
 
 class Backend(Protocol):
-    """An engine in this process. One request runs at a time; the worker queues the rest."""
+    """An engine in this process. `slots` requests run at a time, one step of each in turn; the worker queues the rest."""
+
+    slots: int
 
     def ready(self) -> Ready:
         """What was loaded. Called once, after construction."""

@@ -46,6 +46,9 @@ Phase = Literal["read", "question"]
 class LlamaCppBackend:
     """See engine.backend.Backend. `whole` is False: focused mode within the window."""
 
+    # It has one sequence.
+    slots = 1
+
     def __init__(self, model_dir: Path, options: EngineOptions) -> None:
         """Loads the model. Raises EngineUnavailable without the package, ModelUnsupported for another format."""
         began = time.perf_counter()

@@ -81,12 +81,12 @@ class Running:
 
 
 class Worker:
-    """Runs requests one after the other until it is told to stop."""
+    """Runs requests, as many at a time as the backend has slots, until it is told to stop."""
 
     def __init__(self, link: Link, backend: Backend, waiting: int) -> None:
         self._link = link
         self._backend = backend
-        self._scheduler = Scheduler(waiting)
+        self._scheduler = Scheduler(waiting, backend.slots)
         self._running: dict[str, Running] = {}
         self._told: dict[str, int] = {}
 

@@ -2,7 +2,7 @@
 
 The prompt's ids are pairs (what, how much): EMIT tokens one a step, SLEEP milliseconds in one step, IDLE steps of a
 millisecond, KILL the process by a signal, RAISE one of ERRORS, EXIT with a status. The model folder's name says how it
-starts: "fails", "dies", "hangs", anything else is well.
+starts: "fails", "dies", "hangs", anything else is well; "pair" has two slots.
 """
 
 import os
@@ -26,8 +26,11 @@ ERRORS = (
 class ScriptedBackend:
     """Does what prompts say."""
 
+    slots = 1
+
     def __init__(self, model: Path, options: EngineOptions) -> None:
         self._model = model.name
+        self.slots = 1 + (model.name == "pair")
         if model.name == "fails":
             raise EngineUnavailable("the model folder is empty", "unabridged models add smollm2-135m")
         if model.name == "dies":

@@ -100,6 +100,17 @@ def test_requests_run_in_order_and_know_their_place(peer: Peer) -> None:
     assert [event.text for event in events if isinstance(event, Token)] == ["0 ", "1 ", "0 "]
 
 
+def test_a_backend_with_two_slots_runs_two_requests_at_once(tmp_path: Path) -> None:
+    peer = Peer(tmp_path, model="pair")
+    assert isinstance(peer.receive(), Ready)
+    peer.send(generate("a", IDLE, 300, EMIT, 3), generate("b", EMIT, 3, RAISE, 1), generate("c", EMIT, 2))
+    events = peer.until(Finished, "a")
+    assert [event.id for event in events if isinstance(event, Failed)] == ["b"]
+    assert ends(events) == ["c", "a"]
+    assert len([event for event in events if isinstance(event, Token) and event.id == "a"]) == 3
+    peer.close()
+
+
 def test_a_queued_request_is_cancelled_without_a_step(peer: Peer) -> None:
     peer.send(generate("a", IDLE, 100), generate("b", KILL, signal.SIGKILL), Cancel(id="b"), Cancel(id="nobody"))
     events = peer.until(Finished, "a")
