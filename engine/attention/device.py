@@ -10,14 +10,15 @@ stage renews; the stream grows in between, and tokens that left it are encoded i
 B sequences, H query heads, G key/value heads, D head dimension, J lists a row (G, or 1 when the heads share them).
 """
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.attention.device_masks import Masks
 from unabridged.engine.attention.kernels import attend_decode as attention
 from unabridged.engine.attention.kernels.advance import advance
 from unabridged.engine.attention.kernels.bank_write import write
@@ -45,9 +46,15 @@ class DecodeAttention:
     """
 
     def __init__(
-        self, config: AttentionConfig, heads: int, caches: Sequence[LayerCache], rope: RopeTables, mass: bool = False
+        self,
+        config: AttentionConfig,
+        heads: int,
+        caches: Sequence[LayerCache],
+        rope: RopeTables,
+        mass: Literal["sparse", "dense"] | None = None,
     ) -> None:
-        """`heads`: H. `caches`: one a layer, with room for what is decoded. `mass`: keep what `attended` needs."""
+        """`heads`: H. `caches`: one a layer, with room for what is decoded. `mass`: keep what `attended` needs of such
+        steps; of dense ones it is memory for the whole window."""
         self._config, self._caches, self._rope = config, caches, rope
         bank, layers = caches[0].bank, len(caches)
         device, (sequences, kv_heads, self._pages) = bank.k_table.device, bank.k_table.shape
@@ -68,16 +75,18 @@ class DecodeAttention:
         self.masks = Masks(self.stages, sequences, lists, heads, device)
         self.span = self.stages[0].span(self._pages * PAGE - config.stream)
         self.room = Workspace.of(self.stages, caches[0], sequences, heads, lists, self.span)
-        interval = max(config.intervals(len(one))[0] for one in self.stages)
         # A limit lies up to a block behind `stream` when it is renewed, and stays for an interval.
+        interval = max(config.intervals(len(one))[0] for one in self.stages)
         self._grown = -(-interval // config.block_q) * config.block_q
-        recent = config.stream + config.block_q + interval
-        self.capacity = config.sink + max(one.settings[-1].keep for one in self.stages) + recent
+        # Tokens of a stream at most.
+        self.recent = config.stream + config.block_q + interval
+        self.capacity = config.sink + max(one.settings[-1].keep for one in self.stages) + self.recent
         cuts = [attention.Cut.of(n, sequences * kv_heads, bank.head_dim) for n in (self.capacity, config.dense_below)]
         q = torch.empty(sequences, 1, heads, bank.head_dim, device=device)
         self._scratch = attention.Scratch.of(q, kv_heads, max(cut.splits for cut in cuts))
-        shape = layers, sequences, heads, -(-self.capacity // PAGE)
-        self.mass = torch.zeros(shape, device=device) if mass else None
+        places = -(-(config.dense_below if mass == "dense" else self.capacity) // PAGE)
+        self._kept_mass = mass
+        self.mass = torch.zeros(layers, sequences, heads, places, device=device) if mass else None
 
     def take(self, sequence: int, length: int, taken: Sequence[Taken] = ()) -> None:
         """Decode `sequence` from `length` tokens on, with a prompt's masks: one entry a layer. Without any, or where
@@ -90,6 +99,11 @@ class DecodeAttention:
         for layer, one in enumerate(taken):
             self._limits[layer, sequence] = one.limit
             self.masks.put(layer, sequence, one.kept)
+
+    def taken(self, sequence: int) -> list[Taken]:
+        """What `take` takes, to go on elsewhere: copies of the masks, and each layer's limit. Waits for the device."""
+        limits = self._limits[:, sequence].tolist()
+        return [Taken(kept, limit) for kept, limit in zip(self.masks.of(sequence), limits, strict=True)]
 
     def begin(self, phase: Phase) -> None:
         """A step begins: `first` becomes the positions of its tokens. KeyError: no phase of the config's schedule."""
@@ -133,8 +147,11 @@ class DecodeAttention:
             self.masks.lse(layer, due),
             self._scratch,
             capacity=self.capacity,
-            mass=None if self.mass is None else self.mass[layer],
+            mass=self._mass(layer, "sparse"),
         )
+
+    def _mass(self, layer: int, kind: Literal["sparse", "dense"]) -> Tensor | None:
+        return None if self.mass is None or self._kept_mass != kind else self.mass[layer]
 
     def _index_newest(self, layer: int) -> None:
         # No renewal follows that would encode what left the stream: past the window all of it must be there.
@@ -159,6 +176,7 @@ class DecodeAttention:
             self.masks.lse(layer, 0),
             self._scratch,
             capacity=config.dense_below,
+            mass=self._mass(layer, "dense"),
         )
 
     def coverage(self) -> Tensor:
@@ -168,8 +186,8 @@ class DecodeAttention:
     def attended(self, sequence: int) -> Tensor:
         """Attention mass that the last step gave each 16 tokens of the context, summed over layers and heads, `[P]`.
 
-        Needs `mass`. A list's places are counted out in chunks of 16: where stages keep shorter ones, a place's mass
-        counts for the chunk that its first token is in.
+        Needs `mass` of the step's kind. A list's places are counted out in chunks of 16: where stages keep shorter
+        ones, a place's mass counts for the chunk that its first token is in.
         """
         assert self.mass is not None
         mass = self.mass[:, sequence]
@@ -184,51 +202,3 @@ class DecodeAttention:
         position = torch.where(entry < counts[..., None], kept, stream).where(place >= sink, place)
         page = (position // PAGE).clamp(0, self._pages - 1).repeat_interleave(heads // starts.shape[1], 1)
         return torch.zeros(self._pages, device=mass.device).index_add_(0, page.flatten(), mass.flatten())
-
-
-class Masks:
-    """What the stages of all layers keep. A renewal that begins at a later stage leaves `dropped` and the logs of the
-    attention's sums as they are, so that those of a layer always are of one query."""
-
-    def __init__(self, stages: Sequence[Stages], sequences: int, lists: int, heads: int, device: torch.device) -> None:
-        layers = range(len(stages))
-        most = max(len(one) for one in stages)
-        self.dropped = torch.full((most, len(stages), sequences, lists), -torch.inf, device=device)
-        self.whole_lse = torch.zeros(len(stages), sequences, heads, device=device)
-        self._other_lse = torch.empty(sequences, heads, device=device)
-        other = torch.empty(sequences, lists, device=device)
-        rooms = [one.room(sequences, lists, device) for one in stages]
-        self.kept = [
-            [replace(kept, dropped=self.dropped[i, layer]) for i, kept in enumerate(rooms[layer])] for layer in layers
-        ]
-        self._partly = [[replace(kept, dropped=other) for kept in rooms[layer]] for layer in layers]
-        self._chunk = stages[0].settings[-1].chunk
-        for sequence in range(sequences):
-            self.clear(sequence)
-
-    def target(self, layer: int, due: int) -> list[Kept]:
-        """Where a renewal from stage `due` on writes."""
-        return self._partly[layer] if due else self.kept[layer]
-
-    def lse(self, layer: int, due: int) -> Tensor:
-        """Where the attention of a step with that renewal writes."""
-        return self._other_lse if due else self.whole_lse[layer]
-
-    def clear(self, sequence: int) -> None:
-        """Nothing was pruned yet."""
-        self.dropped[:, :, sequence] = -torch.inf
-        for kept in itertools.chain.from_iterable(self.kept):
-            kept.starts[sequence], kept.count[sequence] = -1, 0
-
-    def put(self, layer: int, sequence: int, given: Sequence[Kept]) -> None:
-        """Take over lists of one row."""
-        for own, one in zip(self.kept[layer], given, strict=True):
-            own.starts[sequence], own.count[sequence] = one.starts[0], one.count[0]
-
-    def last(self, sequence: int) -> tuple[Tensor, Tensor, int]:
-        """The last stages' starts `[layers, J, K]` (as many as the longest), counts `[layers, J]` and chunk length."""
-        lasts = [kept[-1] for kept in self.kept]
-        starts = [kept.starts[sequence] for kept in lasts]
-        widest = max(one.shape[1] for one in starts)
-        padded = [torch.nn.functional.pad(one, (0, widest - one.shape[1]), value=-1) for one in starts]
-        return torch.stack(padded), torch.stack([kept.count[sequence] for kept in lasts]), self._chunk

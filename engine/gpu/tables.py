@@ -9,12 +9,14 @@ from unabridged.engine.kv.blocks import Run
 
 
 class Tables:
-    """`slots` `[R, G, P]` int32, -1 for none: the bank's slot of positions 16p..16p+15 of each row and head. The tensor
-    stays the same while rows change, so that recorded steps read it."""
+    """Of positions 16p..16p+15 of each row, -1 for none: the bank's slot of each head, `slots` `[R, G, P]`, and the
+    pool's page, `pages` `[R, P]`, both int32. The tensors stay where they are while rows change, so that recorded steps
+    read them."""
 
     def __init__(self, rows: int, kv_heads: int, room: int, device: torch.device | str) -> None:
         """`room`: tokens that a row may have at most."""
         self.slots = torch.full((rows, kv_heads, -(-room // PAGE)), -1, dtype=torch.int32, device=device)
+        self.pages = torch.full((rows, self.slots.shape[2]), -1, dtype=torch.int32, device=device)
         self._heads = torch.arange(kv_heads, dtype=torch.int32, device=device)[:, None]
         self._tokens = [0] * rows
 
@@ -46,9 +48,10 @@ class Tables:
         if pages:
             new = torch.cat(pages).int().to(self.slots.device, non_blocking=True)
             first = -(-self._tokens[row] // PAGE) - len(new)
+            self.pages[row, first : first + len(new)] = new
             self.slots[row, :, first : first + len(new)] = new * len(self._heads) + self._heads
 
     def clear(self, row: int) -> None:
         """A row without a sequence: nothing is stored for it."""
-        self.slots[row] = -1
+        self.slots[row] = self.pages[row] = -1
         self._tokens[row] = 0

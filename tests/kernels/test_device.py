@@ -102,10 +102,8 @@ def _cache(device: str, seed: int, indexed: bool) -> LayerCache:
     random = torch.Generator().manual_seed(seed)
     turned = torch.linalg.qr(torch.randn(SHAPE.kv_heads, SHAPE.dim, SHAPE.dim, generator=random)).Q[:, :, :32]
     parts = torch.zeros(SHAPE.kv_heads, SHAPE.dim), 2 * turned, turned / 2, torch.full((SHAPE.kv_heads, 32), 1 / 512)
-    codes = torch.zeros(1, SHAPE.kv_heads, ROOM, 8, dtype=torch.uint8, device=device)
-    return LayerCache(
-        bank, Index(codes, torch.zeros_like(codes[..., 0]), Basis(*(part.contiguous().to(device) for part in parts)))
-    )
+    basis = Basis(*(part.contiguous().to(device) for part in parts))
+    return LayerCache(bank, Index.empty(ROOM // 16, torch.arange(ROOM // 16, device=device).int()[None], basis))
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:
@@ -118,7 +116,7 @@ def codes_of(both: Both, at: slice) -> tuple[Tensor, Tensor]:
     index = both.caches[0].index
     assert index is not None
     k, _ = both.context.read(0, at.start, at.stop)
-    return index.codes[0, :, at], encoded(k.to(both.device), index.basis)[0]
+    return index.read(0, at.start, at.stop)[0], encoded(k.to(both.device), index.basis)[0]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +216,7 @@ def test_streams_begin_at_a_page(device: str) -> None:
 def test_coverage_and_masses_of_a_step(device: str) -> None:
     config = settings()
     both = Both(config, device, filled=300)
-    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope, mass=True)
+    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope, mass="sparse")
     decode.take(0, both.length)
     assert decode.coverage().tolist() == [[1.0], [1.0]]
     both.step(decode, Schedule.of(config, LAYERS).all)
@@ -364,3 +362,18 @@ def test_sequences_of_a_step_do_not_mix(device: str) -> None:
     together = answers([0, 1])
     assert_close(together, torch.cat([answers([0]), answers([1])]).cpu())
     assert (together[0] - together[1]).abs().max() > 0.01
+
+
+def test_masses_of_a_step_that_attends_to_everything(device: str) -> None:
+    config = replace(settings(), dense_below=256)
+    both = Both(replace(config, dense_below=0, sink=256), device, filled=150)
+    decode = DecodeAttention(config, SHAPE.heads, both.caches, both.rope, mass="dense")
+    decode.take(0, both.length)
+    both.step(decode, Schedule.of(config, LAYERS).dense)
+    seen = Witness(0, ROOM)
+    for one in both.seen:
+        seen.see(one)
+    mass = decode.attended(0).cpu()
+    assert mass.sum().item() == pytest.approx(LAYERS * SHAPE.heads, rel=1e-3)
+    for position, share in seen.shares():
+        assert mass[position // 16].item() / mass.sum().item() == pytest.approx(share, abs=1e-3)
