@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unabridged.models.attention import Attend
 from unabridged.models.config import ModelConfig
+from unabridged.models.embedding import Embedding
 from unabridged.models.layers import Layer, Norm
 from unabridged.models.linear import Linear
 from unabridged.models.residual import Plain, Residual
@@ -22,7 +23,7 @@ class Llama:
     def __init__(
         self,
         config: ModelConfig,
-        embedding: Tensor,
+        embedding: Embedding,
         layers: tuple[Layer, ...],
         norm: Norm,
         head: Linear,
@@ -79,7 +80,7 @@ class Llama:
         return stream
 
     def _embedded(self, ids: Tensor) -> Tensor:
-        rows = torch.nn.functional.embedding(ids, self.embedding)
+        rows = self.embedding(ids)
         return rows if self._scale is None else rows.mul_(self._scale)
 
     def _heads(self, layer: Layer, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:

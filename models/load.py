@@ -1,142 +1,158 @@
-"""From a model folder to a Llama in memory: each weight is read once and copied to its place.
+"""From a model folder to a model in memory: each tensor is read once and copied to its place.
 
-Query, key and value projections share one matrix, gate and up another; rows arrive in any order.
+Query, key and value projections share one matrix, gate and up another; rows arrive in any order. A matrix takes its
+final form as soon as it is complete, so that no more than one is in memory twice.
 """
 
+import resource
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from unabridged.models.building import Building, Manner
 from unabridged.models.config import ModelConfig
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
-from unabridged.models.layers import Layer, Norm, SiluGated
-from unabridged.models.linear import Dense, Linear, Packed, packable
 from unabridged.models.llama import Llama
-from unabridged.models.weights import open_checkpoint
-
-
-def load_model(
-    path: Path, dtype: torch.dtype = torch.float32, packed: bool = False, device: torch.device | str = "cpu"
-) -> Llama:
-    """The model at a folder or .gguf file, on `device`.
-
-    `packed`, for the CPU: projections keep their weights in float16 where the machine can compute with them in
-    float32. It halves the time of a token and rounds weights that need more than 11 bits.
-    Raises ModelNotFound, ModelUnsupported, or ModelDamaged naming the tensor or file that is wrong.
-    """
-    config, stream = open_checkpoint(path)
-    places = _Places(config, dtype, path.name, torch.device(device))
-    for key, tensor in stream:
-        places.put(key, tensor)
-    places.check()
-    return places.model(packed)
+from unabridged.models.places import MatrixPlace, Place, Storage, VectorPlace
+from unabridged.models.quantisation import BESIDES, PACKED
+from unabridged.models.tensors import matrices, vectors
+from unabridged.models.weights import Stream, open_checkpoint
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
-    """Where a checkpoint tensor goes: rows of a matrix that it may share with others."""
+class LoadReport:
+    """What loading took. `read`: bytes of tensors; `device`: bytes of GPU memory at its end and `device_peak` at most
+    meanwhile, of everything in this process (0 on the CPU); `host_peak`: the process's largest resident size so far,
+    which counts pages of the files while they are mapped."""
 
-    place: str
-    start: int
-    shape: tuple[int, ...]
-    whole: tuple[int, ...]
+    seconds: float
+    read: int
+    device: int
+    device_peak: int
+    host_peak: int
 
 
-class _Places:
-    """The model's matrices, allocated when their first rows arrive, and which checkpoint tensor fills which rows."""
+def load_model(
+    path: Path,
+    dtype: torch.dtype | None = None,
+    packed: bool = False,
+    device: torch.device | str = "cpu",
+    head_bits: int = 16,
+) -> Llama:
+    """The model at a folder or .gguf file, on `device`.
 
-    def __init__(self, config: ModelConfig, dtype: torch.dtype, name: str, device: torch.device) -> None:
-        self._config = config
-        self._name = name
-        self._dtype = dtype
-        self._device = device
-        self._tensors: dict[str, Tensor] = {}
-        self._slots: dict[str, _Slot] = {}
-        self._declare()
-        self._open = set(self._slots)
+    `dtype`: of activations and floating weights. By default float32 on the CPU; on a GPU float16 for a 4-bit
+    checkpoint, else what the checkpoint has. 4-bit weights stay so on a GPU; on the CPU they are dequantised.
+    `packed`, for the CPU: projections keep their weights in float16 where the machine can compute with them in
+    float32. It halves the time of a token and rounds weights that need more than 11 bits.
+    `head_bits`: 8 keeps embedding and LM head in int8 with a scale a row.
+    Raises ModelNotFound, ModelUnsupported, or ModelDamaged naming the tensor or file that is wrong.
+    """
+    return load(path, dtype, packed, device, head_bits)[0]
+
+
+def load(
+    path: Path,
+    dtype: torch.dtype | None = None,
+    packed: bool = False,
+    device: torch.device | str = "cpu",
+    head_bits: int = 16,
+    kernels: bool | None = None,
+) -> tuple[Llama, LoadReport]:
+    """`load_model`, and what it took. `kernels`: whether the model runs with ours; by default on a GPU."""
+    began, place = time.perf_counter(), torch.device(device)
+    if place.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(place)
+    config, stream = open_checkpoint(path)
+    kernels = place.type == "cuda" if kernels is None else kernels
+    first, stream = _peek(stream)
+    storage = Storage(dtype or _dtype(config, first, place), place, keep=kernels)
+    loading = _Loading(config, storage, Manner(packed, kernels, head_bits), path.name)
+    read = 0
+    for key, tensor in stream:
+        loading.put(key, tensor)
+        read += tensor.nbytes
+    model = loading.model()
+    return model, _report(began, read, place)
+
+
+class _Loading:
+    """Tensors of a checkpoint to places, and places to the model as they fill."""
+
+    def __init__(self, config: ModelConfig, storage: Storage, manner: Manner, name: str) -> None:
+        """`name`: of the folder or file, for errors."""
+        self._config, self._name = config, name
+        self._building = Building(config, storage.dtype, manner)
+        self._places = dict(_places(config, storage))
+        self._by_key = {key: place for place, filling in self._places.items() for key in filling.keys()}  # noqa: SIM118
 
     def put(self, key: str, tensor: Tensor) -> None:
-        slot = self._slots.get(key)
-        if slot is None:
-            if key == "lm_head.weight" and self._config.tied:
-                return
-            raise ModelUnsupported(f"{self._name}: weight {key} has no place in a Llama model")
-        if slot.shape != tuple(tensor.shape):
-            found, wanted = list(tensor.shape), list(slot.shape)
-            raise ModelDamaged(f"{self._name}: {key} has shape {found}, its configuration says {wanted}")
-        # One sum instead of a mask of the same size: it is not finite as soon as one weight is not.
-        if not tensor.sum(dtype=torch.float32).isfinite():
-            raise ModelDamaged(f"{self._name}: {key} holds numbers that are not finite", "download or copy it again")
-        if slot.place not in self._tensors:
-            self._tensors[slot.place] = torch.empty(slot.whole, dtype=self._dtype, device=self._device)
-        self._tensors[slot.place][slot.start : slot.start + slot.shape[0]] = tensor
-        self._open.discard(key)
+        name = self._by_key.get(key)
+        if name is None:
+            self._refuse(key)
+            return
+        place = self._places.get(name)
+        try:
+            if place is None:
+                raise ModelDamaged(f"{key} is stored twice", "copy the checkpoint again")
+            place.put(key, tensor)
+        except (ModelDamaged, ModelUnsupported) as error:
+            raise type(error)(f"{self._name}: {error.message}", error.hint) from error
+        if not place.missing():
+            self._building.add(name, self._places.pop(name).weights())
 
-    def check(self) -> None:
-        if self._open:
-            some = ", ".join(sorted(self._open)[:3])
-            raise ModelDamaged(
-                f"{self._name}: {len(self._open)} weights are missing ({some}, ...)", "copy all its files"
+    def model(self) -> Llama:
+        missing = [key for place in self._places.values() for key in place.missing()]
+        if missing:
+            some = ", ".join(missing[:3])
+            raise ModelDamaged(f"{self._name}: {len(missing)} weights are missing ({some}, ...)", "copy all its files")
+        return self._building.model()
+
+    def _refuse(self, key: str) -> None:
+        """What no place takes: an error, but for a head that is the embedding again."""
+        if key == "lm_head.weight" and self._config.tied:
+            return
+        if self._config.quantisation is None and key.endswith((*PACKED, *BESIDES)):
+            raise ModelUnsupported(
+                f"{self._name}: {key} is quantised, and config.json has no quantization_config",
+                "copy the checkpoint's own config.json, and quant_config.json if it has one",
             )
-
-    def model(self, packed: bool) -> Llama:
-        config, tensors = self._config, self._tensors
-        layers = tuple(self._layer(index, packed) for index in range(config.layers))
-        embedding = tensors["embedding"]
-        head = _linear(tensors.get("head", embedding), packed)
-        return Llama(config, embedding, layers, Norm(tensors["norm"], config.norm_eps), head)
-
-    def _layer(self, index: int, packed: bool) -> Layer:
-        def norm(part: str) -> Norm:
-            return Norm(self._tensors[f"{index}.{part}"], self._config.norm_eps)
-
-        def linear(part: str) -> Linear:
-            # Out of the table, so that no weight stays in memory twice.
-            return _linear(self._tensors.pop(f"{index}.{part}"), packed)
-
-        return Layer(
-            attention_norm=norm("attention_norm"),
-            qkv=linear("qkv"),
-            output=linear("output"),
-            mlp_norm=norm("mlp_norm"),
-            gated=SiluGated(linear("gate_up")),
-            down=linear("down"),
-        )
-
-    def _declare(self) -> None:
-        config = self._config
-        self._matrix("embedding", {"model.embed_tokens.weight": config.vocab_size}, config.hidden)
-        self._vector("norm", "model.norm.weight")
-        if not config.tied:
-            self._matrix("head", {"lm_head.weight": config.vocab_size}, config.hidden)
-        for index in range(config.layers):
-            self._declare_layer(index)
-
-    def _declare_layer(self, index: int) -> None:
-        config, key = self._config, f"model.layers.{index}."
-        queries, shared = config.heads * config.head_dim, config.kv_heads * config.head_dim
-        attention, mlp = key + "self_attn.", key + "mlp."
-        rows = {"q_proj.weight": queries, "k_proj.weight": shared, "v_proj.weight": shared}
-        self._matrix(f"{index}.qkv", {attention + name: count for name, count in rows.items()}, config.hidden)
-        self._matrix(f"{index}.output", {attention + "o_proj.weight": config.hidden}, queries)
-        gate_up = {mlp + name: config.intermediate for name in ("gate_proj.weight", "up_proj.weight")}
-        self._matrix(f"{index}.gate_up", gate_up, config.hidden)
-        self._matrix(f"{index}.down", {mlp + "down_proj.weight": config.hidden}, config.intermediate)
-        self._vector(f"{index}.attention_norm", key + "input_layernorm.weight")
-        self._vector(f"{index}.mlp_norm", key + "post_attention_layernorm.weight")
-
-    def _matrix(self, place: str, rows: dict[str, int], columns: int) -> None:
-        start = 0
-        for key, count in rows.items():
-            self._slots[key] = _Slot(place, start, (count, columns), (sum(rows.values()), columns))
-            start += count
-
-    def _vector(self, place: str, key: str) -> None:
-        shape = (self._config.hidden,)
-        self._slots[key] = _Slot(place, 0, shape, shape)
+        raise ModelUnsupported(f"{self._name}: weight {key} has no place in a {self._config.architecture} model")
 
 
-def _linear(weight: Tensor, packed: bool) -> Linear:
-    return Packed(weight) if packed and packable(weight) else Dense(weight)
+def _places(config: ModelConfig, storage: Storage) -> Iterator[tuple[str, Place]]:
+    for vector in vectors(config):
+        yield vector.place, VectorPlace(vector, storage)
+    for matrix in matrices(config):
+        form = None if matrix.place == "embedding" else config.quantisation
+        yield matrix.place, MatrixPlace(matrix, form, storage)
+
+
+def _peek(stream: Stream) -> tuple[Tensor | None, Stream]:
+    """The first tensor, which still comes."""
+    first = next(stream, None)
+    return (None, stream) if first is None else (first[1], chain([first], stream))
+
+
+def _dtype(config: ModelConfig, first: Tensor | None, device: torch.device) -> torch.dtype:
+    if device.type == "cpu" or first is None:
+        return torch.float32
+    return torch.float16 if config.quantisation else first.dtype
+
+
+def _report(began: float, read: int, device: torch.device) -> LoadReport:
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        torch.cuda.synchronize(device)
+    return LoadReport(
+        seconds=time.perf_counter() - began,
+        read=read,
+        device=torch.cuda.memory_allocated(device) if on_gpu else 0,
+        device_peak=torch.cuda.max_memory_allocated(device) if on_gpu else 0,
+        host_peak=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+    )

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from unabridged.models.config import ModelConfig
 from unabridged.models.container import read_header
-from unabridged.models.errors import ModelDamaged, ModelUnsupported
-from unabridged.models.folder import SHARD_INDEX, ModelFolder, read_json
+from unabridged.models.errors import ModelDamaged
+from unabridged.models.folder import SHARD_INDEX, ModelFolder, hf_config, read_json
 from unabridged.models.gguf import config_of, stream_gguf
 
 Stream = Iterator[tuple[str, Tensor]]
@@ -33,7 +33,7 @@ def open_checkpoint(path: Path) -> tuple[ModelConfig, Stream]:
         return config, stream_gguf(header, config)
     generation = folder.path / "generation_config.json"
     options = read_json(generation) if generation.is_file() else None
-    config = ModelConfig.from_hf(read_json(folder.path / "config.json"), options)
+    config = ModelConfig.from_hf(hf_config(folder.path), options)
     return config, stream_safetensors(folder)
 
 
@@ -44,7 +44,7 @@ def stream_safetensors(folder: ModelFolder) -> Stream:
             with safe_open(file, framework="pt") as shard:
                 for name in list(shard.keys()):
                     if not name.endswith(_IGNORED):
-                        yield name, _floating(file, name, shard.get_tensor(name))
+                        yield name, shard.get_tensor(name)
         except SafetensorError as error:
             raise ModelDamaged(
                 f"{file.name}: {error}", "it is truncated or damaged: download or copy it again"
@@ -63,11 +63,3 @@ def _shards(folder: ModelFolder) -> tuple[Path, ...]:
         if Path(name).name != name or not (folder.path / name).is_file():
             raise ModelDamaged(f"{name}, which {SHARD_INDEX} names, is missing in {folder.path}", "copy all the shards")
     return tuple(folder.path / name for name in names)
-
-
-def _floating(file: Path, name: str, tensor: Tensor) -> Tensor:
-    if not tensor.is_floating_point():
-        raise ModelUnsupported(
-            f"{file.name}: {name} is {tensor.dtype}", "use the unquantised checkpoint or a GGUF of it"
-        )
-    return tensor

@@ -1,0 +1,175 @@
+"""Where a checkpoint's tensors go: a place takes what belongs to one matrix or vector, in any order, and checks it.
+
+A matrix whose pieces are all 4-bit can stay 4-bit: they are packed into one when the last has come. Where a matrix
+mixes 4-bit and floating pieces, or 4 bits are not to be kept, it is in floating point. Errors name the tensor.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from unabridged.models import awq
+from unabridged.models.awq import Int4, Projection
+from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.kernels.w4 import W4
+from unabridged.models.quantisation import Quantisation
+from unabridged.models.tensors import Matrix, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How weights are kept. `keep`: 4-bit ones as they are."""
+
+    dtype: torch.dtype
+    device: torch.device
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A finished matrix `[rows, columns]`, or vector, and its bias `[rows]`."""
+
+    matrix: Tensor | W4
+    bias: Tensor | None = None
+
+
+class Place(Protocol):
+    """A matrix or vector that fills."""
+
+    def keys(self) -> Iterator[str]:
+        """Every tensor name that it takes; some exclude each other."""
+        ...
+
+    def put(self, key: str, tensor: Tensor) -> None:
+        """Take a tensor, which is copied. Raises ModelDamaged or ModelUnsupported naming it."""
+        ...
+
+    def missing(self) -> list[str]:
+        """Names of tensors without which it is not complete."""
+        ...
+
+    def weights(self) -> Weights:
+        """Once, when nothing is missing."""
+        ...
+
+
+class VectorPlace:
+    """The weight of a norm. See Place."""
+
+    def __init__(self, vector: Vector, storage: Storage) -> None:
+        self._key, self._vector = vector.name + ".weight", vector
+        self._tensor = torch.empty(vector.length, dtype=storage.dtype, device=storage.device)
+        self._open = True
+
+    def keys(self) -> Iterator[str]:
+        yield self._key
+
+    def put(self, key: str, tensor: Tensor) -> None:
+        _fill(self._tensor, key, tensor)
+        self._tensor += self._vector.offset
+        self._open = False
+
+    def missing(self) -> list[str]:
+        return [self._key] if self._open else []
+
+    def weights(self) -> Weights:
+        return Weights(self._tensor)
+
+
+class MatrixPlace:
+    """Pieces of a matrix, one below the other. See Place."""
+
+    def __init__(self, matrix: Matrix, form: Quantisation | None, storage: Storage) -> None:
+        """`form`: how its pieces are stored where they are 4-bit; None where they cannot be."""
+        self._matrix, self._storage = matrix, storage
+        self._floating: Tensor | None = None
+        self._bias: Tensor | None = None
+        self._int4: dict[str, Int4] = {}
+        self._rows: dict[str, slice] = {}
+        self._packed: dict[str, Projection] = {}
+        start = 0
+        for piece in matrix.pieces:
+            self._rows[piece.name] = slice(start, start + piece.rows)
+            start += piece.rows
+            if form is not None:
+                self._packed[piece.name] = Projection(piece.name, piece.rows, matrix.columns, form)
+        self._open = {piece.name + ".weight" for piece in matrix.pieces}
+        if matrix.bias:
+            self._open |= {piece.name + ".bias" for piece in matrix.pieces}
+
+    def keys(self) -> Iterator[str]:
+        yield from sorted(self._open)
+        for projection in self._packed.values():
+            yield from projection.missing()
+
+    def put(self, key: str, tensor: Tensor) -> None:
+        name, _, kind = key.rpartition(".")
+        target = name + ".bias" if kind == "bias" else name + ".weight"
+        if target not in self._open:
+            raise ModelDamaged(f"{key}: {name} is stored twice", "copy the checkpoint again")
+        rows = self._rows[name]
+        if kind == "bias":
+            self._bias = self._empty(self._bias, self._matrix.rows)
+            _fill(self._bias[rows], key, tensor)
+        elif kind == "weight":
+            _fill(self._whole()[rows], key, tensor)
+        elif not self._put_packed(name, kind, tensor):
+            return
+        self._open.discard(target)
+
+    def missing(self) -> list[str]:
+        return [name for key in sorted(self._open) for name in self._lacking(key)]
+
+    def weights(self) -> Weights:
+        if self._floating is None:
+            return Weights(awq.fused([self._int4.pop(piece.name) for piece in self._matrix.pieces]), self._bias)
+        for name in list(self._int4):
+            self._dequantise(name, self._int4.pop(name))
+        return Weights(self._floating, self._bias)
+
+    def _put_packed(self, name: str, kind: str, tensor: Tensor) -> bool:
+        """Whether the piece is complete with it."""
+        part = self._packed[name].put(kind, tensor.to(self._storage.device))
+        if part is None:
+            return False
+        if self._storage.keep:
+            self._int4[name] = part
+        else:
+            self._dequantise(name, part)
+        return True
+
+    def _dequantise(self, name: str, part: Int4) -> None:
+        self._whole()[self._rows[name]] = part.dequantised(self._storage.dtype)
+
+    def _whole(self) -> Tensor:
+        self._floating = self._empty(self._floating, self._matrix.rows, self._matrix.columns)
+        return self._floating
+
+    def _empty(self, present: Tensor | None, *shape: int) -> Tensor:
+        """Made when the first rows arrive."""
+        if present is not None:
+            return present
+        return torch.empty(shape, dtype=self._storage.dtype, device=self._storage.device)
+
+    def _lacking(self, key: str) -> list[str]:
+        name, _, kind = key.rpartition(".")
+        return self._packed[name].missing() if kind == "weight" and name in self._packed else [key]
+
+
+def _fill(rows: Tensor, key: str, tensor: Tensor) -> None:
+    """Copy a floating tensor to where it goes."""
+    if not tensor.is_floating_point():
+        raise ModelUnsupported(f"{key} is {tensor.dtype}", "use a floating-point checkpoint or 4-bit AWQ")
+    if tensor.shape != rows.shape:
+        found, wanted = list(tensor.shape), list(rows.shape)
+        raise ModelDamaged(f"{key} has shape {found}, its configuration says {wanted}")
+    rows.copy_(tensor)
+    # One sum instead of a mask of the same size: it is not finite as soon as one weight is not.
+    if not rows.sum(dtype=torch.float32).isfinite():
+        raise ModelDamaged(
+            f"{key} holds numbers that are not finite in {str(rows.dtype).removeprefix('torch.')}",
+            "download or copy it again",
+        )
