@@ -1,4 +1,5 @@
 """Attention over one context, as the model's forward pass takes it: dense inside the window, sparse past it.
+Layers with a sliding window of their own are neither: they see their newest tokens at any length.
 
 The context's length decides, query by query: a position below `dense_below` attends to everything before it with true
 positions, a later one to sink, stream and what its stages selected. Keys go to the pool un-rotated and rounded to the
@@ -16,20 +17,35 @@ from torch import Tensor
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.dense import DenseAttention, DenseDecoding
 from unabridged.engine.attention.rope import Rotary
+from unabridged.engine.attention.sliding import SlidingAttention
 from unabridged.engine.attention.sparse import SparseAttention
 from unabridged.engine.attention.witness import Witness
 from unabridged.engine.events import AttentionReport
 from unabridged.engine.kv.tables import Context
+from unabridged.models.config import ModelConfig
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What attention must know of a model."""
+    """What attention must know of a model. `sliding`: for each layer how many tokens a query sees, its own included, 0
+    for all; empty when no layer slides. `cap` c: scores x become c tanh(x / c)."""
 
     layers: int
     heads: int
     kv_heads: int
     head_dim: int
+    sliding: tuple[int, ...] = ()
+    cap: float | None = None
+
+    @classmethod
+    def of(cls, model: ModelConfig) -> "Shape":
+        """A model's."""
+        return cls(model.layers, model.heads, model.kv_heads, model.head_dim, model.sliding, model.attention_cap)
+
+    @property
+    def unlimited(self) -> tuple[int, ...]:
+        """The layers that see everything."""
+        return tuple(layer for layer in range(self.layers) if not (self.sliding and self.sliding[layer]))
 
 
 class ContextAttention:
@@ -43,6 +59,11 @@ class ContextAttention:
         self._dense: DenseAttention | None = None
         self._decoding: DenseDecoding | None = None
         self._sparse: SparseAttention | None = None
+        self._sliding = {
+            layer: SlidingAttention(context, layer, back, rotary, shape.cap)
+            for layer, back in enumerate(shape.sliding)
+            if back
+        }
         self._start = self._tokens = 0
         self.witness: Witness | None = None
 
@@ -59,20 +80,21 @@ class ContextAttention:
         self._start, self._tokens = self.context.length, tokens
         if tokens == 1:
             self._rows = self.context.rows(self._start)
-        if self._start < self._config.dense_below:
-            self._begin_dense()
-        elif self._sparse is None:
+        layers = self._shape.unlimited
+        if self._start < self._config.dense_below and layers:
+            self._begin_dense(layers)
+        elif self._sparse is None and layers:
             self._dense = self._decoding = None
-            self._sparse = SparseAttention(self.context, self._config, self._rotary)
+            self._sparse = SparseAttention(self.context, self._config, self._rotary, self._shape.cap)
 
-    def _begin_dense(self) -> None:
-        layers = self._shape.layers
+    def _begin_dense(self, layers: tuple[int, ...]) -> None:
+        cap = self._shape.cap
         if self._tokens > 1:
             self._decoding = None
-            self._dense = self._dense or DenseAttention(self.context, layers, self._rotary)
+            self._dense = self._dense or DenseAttention(self.context, layers, self._rotary, cap)
             return
         if self._decoding is None:
-            self._decoding = DenseDecoding(self.context, layers, self._rotary, self._dense)
+            self._decoding = DenseDecoding(self.context, layers, self._rotary, self._dense, cap)
             self._dense = None
         self._decoding.begin(self._start)
 
@@ -81,8 +103,11 @@ class ContextAttention:
         self.context.length += self._tokens
 
     def report(self) -> AttentionReport:
-        """How the context was attended so far."""
+        """How the context was attended so far, in the layers that see most of it."""
         length = self.context.length
+        if not self._shape.unlimited:
+            seen = min(length, max(self._shape.sliding))
+            return AttentionReport(kind="dense", preset="sliding", context=length, attended=seen, coverage=1.0)
         if self._sparse is None:
             return AttentionReport(kind="dense", preset="dense", context=length, attended=length, coverage=1.0)
         return AttentionReport(
@@ -99,6 +124,8 @@ class ContextAttention:
             return self._one(layer, q[0], k[0], v[0])[None]
         q, k, v = q.transpose(0, 1), self._stored(k), self._stored(v)
         self.context.write(layer, self._start, k, v)
+        if layer in self._sliding:
+            return self._sliding[layer].attend(q, self._start).transpose(0, 1)
         if self._dense is not None:
             return self._dense.attend(layer, q, k, v, self._start).transpose(0, 1)
         assert self._sparse is not None
@@ -107,7 +134,9 @@ class ContextAttention:
     def _one(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """The step of one token: q `[H, D]`, k and v `[G, D]` to `[H, D]`."""
         k, v = self._rows[0][layer].copy_(k).float(), self._rows[1][layer].copy_(v).float()
-        if self._decoding is not None:
+        if layer in self._sliding:
+            out, seen = self._sliding[layer].decode(q, k, v, self._start)
+        elif self._decoding is not None:
             out, seen = self._decoding.attend(layer, q, k, v)
         else:
             assert self._sparse is not None

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.keys import Keys
+from unabridged.engine.attention.plain import capped
 from unabridged.engine.attention.positions import Rules, attention_keys, attention_queries
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.select import Block
@@ -19,8 +20,10 @@ _ROOM = 128
 class DecodeBuffer:
     """Rotated keys and values `[G, N, D]` of one layer, and where they stand in the context."""
 
-    def __init__(self) -> None:
+    def __init__(self, cap: float | None = None) -> None:
+        """`cap`: see plain.capped."""
         self.length = 0
+        self._cap = cap
         self._k = self._v = torch.zeros(0, 0, 0)
         self._positions = torch.zeros(0, 0, dtype=torch.int64)
         self._hidden: Tensor | None = None
@@ -66,7 +69,7 @@ class DecodeBuffer:
         dim = q.shape[1]
         grouped = q.view(self._k.shape[0], -1, dim)
         grouped = self._rotated(rotary, grouped, position) * dim**-0.5
-        scores = torch.bmm(grouped, self._k[:, : self.length].transpose(1, 2))
+        scores = capped(torch.bmm(grouped, self._k[:, : self.length].transpose(1, 2)), self._cap)
         if self._hidden is not None:
             scores[:, :, : self._hidden.shape[-1]].masked_fill_(self._hidden, -torch.inf)
         probabilities = scores.softmax(-1)

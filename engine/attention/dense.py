@@ -1,15 +1,18 @@
-"""Dense causal attention with true positions: what runs inside the trained window. Knows one context at a time.
+"""Dense causal attention with true positions: what runs inside the trained window, in the layers that see all of it.
 
 `DenseAttention` takes many tokens at once, `DenseDecoding` one at a time: each keeps keys and values in float32 and in
 the layout that its products read fastest.
 
-L layers, H query heads, G key/value heads, g = H/G, D head dimension, T new tokens, N tokens in view.
+Knows one context at a time. L layers, H query heads, G key/value heads, g = H/G, D head dimension, T new tokens, N
+tokens in view.
 """
 
+from collections.abc import Sequence
+
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from unabridged.engine.attention.plain import attention, capped, causal_mask
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.witness import Seen
 from unabridged.engine.kv.tables import Context
@@ -21,23 +24,22 @@ _ROOM = 512
 class DenseAttention:
     """A context's keys, rotated once and kept with its values in float32 while it grows."""
 
-    def __init__(self, context: Context, layers: int, rotary: Rotary) -> None:
-        """Copies what `context` holds. Position `context.length` is the first that `attend` appends."""
-        self._rotary = rotary
+    def __init__(self, context: Context, layers: Sequence[int], rotary: Rotary, cap: float | None = None) -> None:
+        """Copies what `context` holds of `layers`. Position `context.length` is the first that `attend` appends.
+        `cap`: see plain.capped."""
+        self._rotary, self._cap = rotary, cap
         room = context.reserved + _ROOM
-        self._k, self._v = [], []
-        for layer in range(layers):
+        self._k: dict[int, Tensor] = {}
+        self._v: dict[int, Tensor] = {}
+        for layer in layers:
             k, v = _rotated(context, layer, rotary)
-            self._k.append(_with_room(k, room))
-            self._v.append(_with_room(v, room))
+            self._k[layer] = _with_room(k, room)
+            self._v[layer] = _with_room(v, room)
         self._scores_mask: Tensor | None = None
 
     def take(self, layer: int) -> tuple[Tensor, Tensor]:
         """Give up the layer's rotated keys and values `[G, room, D]`."""
-        empty = torch.zeros(0)
-        taken = self._k[layer], self._v[layer]
-        self._k[layer], self._v[layer] = empty, empty
-        return taken
+        return self._k.pop(layer), self._v.pop(layer)
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         """Append k, v `[G, T, D]` at `start` and attend with q `[H, T, D]`, all un-rotated: `[H, T, D]`."""
@@ -48,13 +50,8 @@ class DenseAttention:
         self._rotary.rotate_range(k, start, out=self._k[layer][:, start:end])
         self._v[layer][:, start:end] = v
         keys, values = self._k[layer][:, :end], self._v[layer][:, :end]
-        return self._attend_many(self._rotary.rotate_range(q, start), keys, values)
-
-    def _attend_many(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        mask = self._causal(q.shape[1], k.shape[1])
-        grouped = q.shape[0] != k.shape[0]
-        out = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask, enable_gqa=grouped)
-        return out[0]
+        mask = self._causal(q.shape[1], end)
+        return attention(self._rotary.rotate_range(q, start), keys, values, mask, self._cap)
 
     def _causal(self, queries: int, keys: int) -> Tensor:
         # The same for all layers of a step.
@@ -63,25 +60,28 @@ class DenseAttention:
         return self._scores_mask
 
 
-def causal_mask(queries: int, keys: int) -> Tensor:
-    """`[queries, keys]`: 0 where a query may look, -inf after it; the last query is the newest key."""
-    return torch.full((queries, keys), float("-inf")).triu_(keys - queries + 1)
-
-
 class DenseDecoding:
     """The same for one token a step: positions lie side by side, and what all layers share is made once a step."""
 
-    def __init__(self, context: Context, layers: int, rotary: Rotary, before: DenseAttention | None) -> None:
-        """Takes over the copies of `before`, else copies what `context` holds."""
-        self._rotary = rotary
+    def __init__(
+        self,
+        context: Context,
+        layers: Sequence[int],
+        rotary: Rotary,
+        before: DenseAttention | None,
+        cap: float | None = None,
+    ) -> None:
+        """Takes over the copies of `before`, else copies what `context` holds of `layers`."""
+        self._rotary, self._cap = rotary, cap
+        self._number = {layer: number for number, layer in enumerate(layers)}
         tokens, room = context.length, _columns(context.length)
         self._k = self._v = torch.zeros(0)
-        for layer in range(layers):
+        for layer, number in self._number.items():
             k, v = before.take(layer) if before else _rotated(context, layer, rotary)
-            if layer == 0:
-                self._k, self._v = (x.new_empty(layers, x.shape[0], x.shape[2], room) for x in (k, v))
-            self._k[layer, :, :, :tokens] = k[:, :tokens].transpose(1, 2)
-            self._v[layer, :, :, :tokens] = v[:, :tokens].transpose(1, 2)
+            if number == 0:
+                self._k, self._v = (x.new_empty(len(layers), x.shape[0], x.shape[2], room) for x in (k, v))
+            self._k[number, :, :, :tokens] = k[:, :tokens].transpose(1, 2)
+            self._v[number, :, :, :tokens] = v[:, :tokens].transpose(1, 2)
 
     def begin(self, position: int) -> None:
         """The next step appends the token at `position`."""
@@ -96,11 +96,12 @@ class DenseDecoding:
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Seen]:
         """Append k, v `[G, D]` and attend with q `[H, D]`, all un-rotated: `[H, D]`, and what it looked at."""
-        self._new_k[layer].copy_(torch.mm(k, self._turn))
-        self._new_v[layer].copy_(v)
+        number = self._number[layer]
+        self._new_k[number].copy_(torch.mm(k, self._turn))
+        self._new_v[number].copy_(v)
         grouped = torch.mm(q, self._scaled).view(k.shape[0], -1, k.shape[1])
-        probabilities = torch.bmm(grouped, self._keys[layer]).softmax(-1)
-        return torch.bmm(probabilities, self._values[layer]).view(q.shape), Seen(probabilities)
+        probabilities = capped(torch.bmm(grouped, self._keys[number]), self._cap).softmax(-1)
+        return torch.bmm(probabilities, self._values[number]).view(q.shape), Seen(probabilities)
 
 
 def _rotated(context: Context, layer: int, rotary: Rotary) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope
 from unabridged.engine.attention.keys import Keys
+from unabridged.engine.attention.plain import capped
 from unabridged.engine.attention.positions import Rules, attention_keys, attention_queries
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.attention.select import Block
@@ -44,15 +45,22 @@ def attended_index(selected: Tensor | None, limits: Tensor, sink: int, ends: Ten
 
 
 def sparse_attention(
-    block: Block, index: Tensor, keys: Keys, rotary: Rotary, style: AttentionRope, rules: Rules
+    block: Block,
+    index: Tensor,
+    keys: Keys,
+    rotary: Rotary,
+    style: AttentionRope,
+    rules: Rules,
+    cap: float | None = None,
 ) -> Attended:
-    """Attend to the keys of `index` `[B, J, N]` at or before each query, with the style's positions."""
+    """Attend to the keys of `index` `[B, J, N]` at or before each query, with the style's positions. `cap`: see
+    plain.capped."""
     k, v = keys.gather_both(index.expand(-1, keys.heads, -1))
     k = rotary.rotate(k, attention_keys(style, index, block.limits, rules))
     at = attention_queries(style, block.positions, index, block.limits, rules)
     group = block.q.shape[1] // keys.heads
     q = rotary.rotate(block.q.unflatten(1, (keys.heads, group)), at[:, :, None]).flatten(2, 3)
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+    scores = capped((q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2), cap)
     visible = (index[:, :, None] >= 0) & (index[:, :, None] <= block.positions[:, None, :, None])
     scores = scores.unflatten(2, (group, -1))
     scores.masked_fill_(~visible[:, :, None], -torch.inf)

@@ -38,17 +38,18 @@ class _Mean:
 class _LayerState:
     """What a layer keeps from one decode step to the next."""
 
-    def __init__(self, masks: MaskCache) -> None:
+    def __init__(self, masks: MaskCache, cap: float | None) -> None:
         self.masks = masks
         self.limit = 0
-        self.buffer = DecodeBuffer()
+        self.buffer = DecodeBuffer(cap)
 
 
 class SparseAttention:
     """See the module. The keys it reads are already in the context's pool."""
 
-    def __init__(self, context: Context, config: AttentionConfig, rotary: Rotary) -> None:
-        self._context, self._config, self._rotary = context, config, rotary
+    def __init__(self, context: Context, config: AttentionConfig, rotary: Rotary, cap: float | None = None) -> None:
+        """`cap`: see plain.capped."""
+        self._context, self._config, self._rotary, self._cap = context, config, rotary, cap
         self._states: dict[int, _LayerState] = {}
         self._attended, self._coverage = _Mean(), _Mean()
 
@@ -95,7 +96,7 @@ class SparseAttention:
             index = attended_index(
                 stages[-1].index[some] if stages else None, part.limits, self._config.sink, ends[some]
             )
-            attended = sparse_attention(part, index, keys, self._rotary, self._config.rope, rules)
+            attended = sparse_attention(part, index, keys, self._rotary, self._config.rope, rules, self._cap)
             out[some] = attended.out
         self._attended.add(float((index[-1] >= 0).sum()) / index.shape[1])
         if stages and all(len(stage.kept) == len(out) for stage in stages):
@@ -136,7 +137,7 @@ class SparseAttention:
 
     def _new_state(self, layer: int) -> _LayerState:
         intervals = self._config.intervals(len(self._config.layer(layer).stages))
-        state = self._states[layer] = _LayerState(MaskCache(intervals, layer % intervals[0]))
+        state = self._states[layer] = _LayerState(MaskCache(intervals, layer % intervals[0]), self._cap)
         return state
 
     def _renew(self, layer: int, state: _LayerState, q: Tensor, position: int, due: int) -> list[Selection]:
@@ -158,4 +159,4 @@ class SparseAttention:
         return stages
 
     def _cover(self, stages: list[Selection], lse: Tensor) -> None:
-        self._coverage.add(coverage(stages, lse) if stages else 1.0)
+        self._coverage.add(coverage(stages, lse, self._cap) if stages else 1.0)
