@@ -62,4 +62,12 @@ class Int8Table:
         return self.rows.values.device
 
     def __call__(self, ids: Tensor) -> Tensor:
-        return (self.rows.values[ids] * self.rows.scales[ids, None]).to(self._dtype)
+        values, scales = self.rows.values, self.rows.scales
+        if not ids.is_cuda:
+            return (values[ids] * scales[ids, None]).to(self._dtype)
+        # Triton is there with a CUDA device only.
+        from unabridged.models.kernels.int8 import lookup
+
+        out = torch.empty(len(ids), values.shape[1], dtype=self._dtype, device=ids.device)
+        lookup(ids, values, scales, out)
+        return out
