@@ -27,7 +27,7 @@ def assemble(settings: "Settings", locations: "Locations", library: "Library | N
 
     model = Registry(locations.models).get(settings.model.name)
     command = WorkerCommand(
-        backend=settings.engine.backend,
+        backend=worker_backend(settings),
         model=model.path,
         options=engine_options(settings, locations),
         log=locations.state / "engine.log",
@@ -43,6 +43,12 @@ def assemble(settings: "Settings", locations: "Locations", library: "Library | N
     )
 
 
+def worker_backend(settings: "Settings") -> str:
+    """The worker's name of the engine that the settings ask for."""
+    engine = settings.engine
+    return engine.backend if engine.backend != "torch" else {"cpu": "torch"}.get(engine.device, engine.device)
+
+
 def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptions":
     """What the engine process is started with; 0 keeps the engine's own choice."""
     from unabridged.engine.options import EngineOptions
@@ -53,7 +59,9 @@ def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptio
         store_dir=locations.kv if engine.store_mib else None,
         store_bytes=engine.store_mib * _MIB,
         kv_bytes=engine.kv_memory_mib * _MIB,
+        kv_dtype=engine.kv_dtype,
+        slots=engine.slots,
         threads=engine.threads,
-        prefill_chunk=engine.prefill_chunk or default.prefill_chunk,
+        prefill_chunk=engine.prefill_chunk,
         segment_tokens=engine.segment_tokens or default.segment_tokens,
     )

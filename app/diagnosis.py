@@ -46,6 +46,7 @@ def diagnose(locations: "Locations") -> Iterator[Finding]:
     yield from _places(locations)
     settings, finding = _settings(locations)
     yield finding
+    yield _gpu(settings)
     yield from _models(locations, settings)
     yield _library(locations)
     yield from _server(locations, settings)
@@ -79,19 +80,13 @@ def _machine() -> Iterator[Finding]:
             text=f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB available",
             remedy="close other programs, or lower engine.kv_memory_mib" if little else "",
         )
-    yield _gpu()
 
 
-def _gpu() -> Finding:
-    driver = Path("/proc/driver/nvidia/version")
-    if driver.exists():
-        line = driver.read_text("utf-8", errors="replace").splitlines()[0]
-        return Finding(check="gpu", level="ok", text=" ".join(line.removeprefix("NVRM version:").split()))
-    card = any(path.read_text().strip() == "0x10de" for path in Path("/sys/class/drm").glob("card?/device/vendor"))
-    if card:
-        remedy = "install NVIDIA's driver to use it"
-        return Finding(check="gpu", level="warn", text="an NVIDIA card, but no driver: the CPU is used", remedy=remedy)
-    return Finding(check="gpu", level="ok", text="none: the CPU is used")
+def _gpu(settings: "Settings | None") -> Finding:
+    from unabridged.app.gpu_found import look
+
+    level, text, remedy = look(settings.engine.device if settings else "auto")
+    return Finding(check="gpu", level=level, text=text, remedy=remedy)
 
 
 def _places(locations: "Locations") -> Iterator[Finding]:

@@ -30,7 +30,7 @@ QUOTED_LINES = 5
 class WorkerCommand:
     """How an engine process is started."""
 
-    backend: str  # "torch" | "llama-cpp"; "module:Class" for tests
+    backend: str  # a name of engine.worker.BACKENDS; "module:Class" for tests
     model: Path  # folder of the installed model
     options: msgspec.Struct | Mapping[str, object] = field(default_factory=dict)  # engine.options.EngineOptions
     log: Path  # what the process writes to stderr; kept to two files of LOG_BYTES

@@ -41,10 +41,10 @@ class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """The engine process as the server sees it. Everything below `message` is empty or 0 until it was ready once."""
+    """The engine process as the server sees it. Everything below `model` is empty or 0 until it was ready once."""
 
     state: EngineState
-    message: str = ""  # why it failed or restarts, for people
+    message: str = ""  # why it failed or restarts, or why it does not use the GPU, for people
     model: str = ""
     engine: str = ""  # "torch" | "llama-cpp"
     device: str = ""

@@ -171,6 +171,7 @@ class Service:
         self._was_ready = True
         return EngineHealth(
             state="ready",
+            message="; ".join(ready.notes),
             model=ready.model,
             engine=ready.engine,
             device=ready.device,

@@ -7,7 +7,7 @@ from unabridged.engine.events import Event, Generate, Prefill, Ready
 
 
 class Backend(Protocol):
-    """An engine in this process. `slots` requests run at a time, one step of each in turn; the worker queues the rest."""
+    """An engine in this process. `slots` requests run at a time, a step of each in turn; the worker queues the rest."""
 
     slots: int
 

@@ -116,6 +116,7 @@ class Ready(Message, frozen=True, kw_only=True, tag=True):
     whole: bool  # can attend past the window (InfiniteHiP); False: focused mode only
     load_seconds: float
     pid: int
+    notes: tuple[str, ...] = ()  # what is not as one would expect: a GPU that is there and not used
 
 
 class Queued(Message, frozen=True, kw_only=True, tag=True):

@@ -11,12 +11,13 @@ import torch
 from unabridged import __version__
 from unabridged.engine.attention.config import choose
 from unabridged.engine.cpu import CpuRunner
+from unabridged.engine.errors import EngineUnavailable
 from unabridged.engine.events import PROTOCOL, Event, Generate, Prefill, Ready
 from unabridged.engine.kv import memory
 from unabridged.engine.kv.cache import KvCache
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.store import MAGIC, KvStore
-from unabridged.engine.options import EngineOptions
+from unabridged.engine.options import CPU_CHUNK, EngineOptions
 from unabridged.engine.serving import Serving
 from unabridged.models.load import load_model
 from unabridged.models.manifest import read_manifest
@@ -32,22 +33,26 @@ class TorchBackend:
     # Two requests that take turns on a CPU each take twice as long: both read all weights for each token of theirs.
     slots = 1
 
-    def __init__(self, model_dir: Path, options: EngineOptions) -> None:
-        """Loads the model. Raises ModelError, StoreError or OutOfMemory."""
+    def __init__(self, model_dir: Path, options: EngineOptions, notes: tuple[str, ...] = ()) -> None:
+        """Loads the model; `notes` go into `ready`. Raises ModelError, StoreError, OutOfMemory, or EngineUnavailable
+        for a KV type that the CPU does not store."""
         began = time.perf_counter()
+        kv_dtype = "float16" if options.kv_dtype == "auto" else options.kv_dtype
+        if kv_dtype not in _DTYPES:
+            raise EngineUnavailable(f"KV in {kv_dtype} is for GPUs", "unabridged config set engine.kv_dtype auto")
         torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
-        self._options = options
+        self._options, self._notes = options, notes
         self._name = model_dir.name
         model = load_model(model_dir, packed=True)
         tokenizer = Tokenizer.load(model_dir)
-        self._fingerprint = _fingerprint(read_manifest(model_dir).fingerprint, tokenizer.id, options)
+        self._fingerprint = _fingerprint(read_manifest(model_dir).fingerprint, tokenizer.id, kv_dtype)
         limit = options.kv_bytes or int(memory.available() * _POOL_SHARE)
         self._window, shape = model.config.window, model.config
-        pool = KvPool(shape.layers, shape.kv_heads, shape.head_dim, limit, _DTYPES[options.kv_dtype])
+        pool = KvPool(shape.layers, shape.kv_heads, shape.head_dim, limit, _DTYPES[kv_dtype])
         self._cache = KvCache(pool)
         store = None if options.store_dir is None else KvStore(options.store_dir, options.store_bytes)
         self._serving = Serving(
-            CpuRunner(model, pool, options.prefill_chunk),
+            CpuRunner(model, pool, options.prefill_chunk or CPU_CHUNK),
             self._cache,
             store,
             tokenizer,
@@ -71,6 +76,7 @@ class TorchBackend:
             whole=True,
             load_seconds=self._load_seconds,
             pid=os.getpid(),
+            notes=self._notes,
         )
 
     def run(self, request: Generate | Prefill) -> Iterator[Event | None]:
@@ -82,8 +88,8 @@ class TorchBackend:
         self._cache.pool.close()
 
 
-def _fingerprint(weights: str, tokenizer: str, options: EngineOptions) -> str:
+def _fingerprint(weights: str, tokenizer: str, kv_dtype: str) -> str:
     """What stored KV depends on besides the tokens: weights, tokenizer, KV format, engine version."""
     version = ".".join(__version__.split(".")[:2])
-    parts = (weights, tokenizer, MAGIC, options.kv_dtype, "packed", version)
+    parts = (weights, tokenizer, MAGIC, kv_dtype, "packed", version)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -27,7 +27,7 @@ from unabridged.engine.events import (
     Usage,
 )
 from unabridged.engine.kv.memory import available
-from unabridged.engine.options import EngineOptions
+from unabridged.engine.options import CPU_CHUNK, EngineOptions
 from unabridged.engine.textstop import AnswerText
 from unabridged.models.config import ModelConfig
 from unabridged.models.container import read_header
@@ -132,7 +132,7 @@ class LlamaCppBackend:
         """Compute what the sequence lacks of `ids`, a chunk a step, and the last one alone: llama.cpp's kernels for one
         row round differently (0.8 in a logit of 27), and an answer must not depend on what was kept before it."""
         start, total = len(self._sequence), len(ids)
-        chunk = max(1, self._options.prefill_chunk)
+        chunk = self._options.prefill_chunk or CPU_CHUNK
         while (done := len(self._sequence)) < total:
             self._sequence.extend(ids[done : done + min(chunk, max(1, total - 1 - done))])
             yield Progress(id=id, phase=phase, done=len(self._sequence) - start, total=total - start)
@@ -172,7 +172,7 @@ class Sequence:
         """Loads `file` with room for `size` tokens."""
         llama = _package()
         threads = options.threads or len(os.sched_getaffinity(0))
-        batch = max(1, min(options.prefill_chunk, size))
+        batch = min(options.prefill_chunk or CPU_CHUNK, size)
         self._api = llama
         self._ids = array("i")
         try:

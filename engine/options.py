@@ -8,6 +8,8 @@ import msgspec
 # Compute threads that wait for each other spin by default, and where other programs use the cores, a token then takes
 # seconds. They sleep after a few microseconds instead. Read when the process loads its OpenMP library.
 THREAD_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
+CPU_CHUNK = 256
+KvType = Literal["auto", "float8_e4m3fn", "bfloat16", "float16", "float32"]
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,8 +17,9 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     store_dir: Path | None = None  # where segments' KV is kept between runs; None keeps nothing
     store_bytes: int = 20 << 30  # disk quota of the store; the least recently used files go first
-    kv_bytes: int = 0  # host memory of the KV pool; 0: 60 % of what is free at the start
-    kv_dtype: Literal["float16", "bfloat16", "float32"] = "float16"  # storage; arithmetic is always float32
+    kv_bytes: int = 0  # memory of the KV pool; 0: 60 % of the host's that is free, or what a GPU has left
+    kv_dtype: KvType = "auto"  # storage; "auto": float16 on the CPU, on a GPU float8_e4m3fn where it can, else bfloat16
+    slots: int = 0  # requests that run at a time on a GPU; 0: 8. The CPU runs one
     threads: int = 0  # compute threads; 0: one per core
-    prefill_chunk: int = 256  # tokens of one prefill step: cancelling takes at most one, progress comes after each
+    prefill_chunk: int = 0  # tokens of one prefill step: cancelling takes at most one; 0: 256 on the CPU, 4096 on a GPU
     segment_tokens: int = 2048  # the segment length that callers should aim at

@@ -1,6 +1,6 @@
 """The engine process: requests in, steps of a backend, events out.
 
-    python -m unabridged.engine.worker --fd N --backend torch|llama-cpp --model DIR --options JSON --queue N
+    python -m unabridged.engine.worker --fd N --backend auto|torch|cuda|llama-cpp --model DIR --options JSON --queue N
 
 N is an inherited socket (`engine.wire`). The first event is Ready, or Failed without an id and exit status 3. Between
 two steps the worker looks for new requests, cancellations and its own end, so each takes effect within one prefill
@@ -34,7 +34,9 @@ log = logging.getLogger("unabridged.engine")
 
 # "module:Class" is taken as it is: the tests bring a backend of their own.
 BACKENDS = {
+    "auto": "unabridged.engine.choice:load",
     "torch": "unabridged.engine.generate:TorchBackend",
+    "cuda": "unabridged.engine.choice:load_gpu",
     "llama-cpp": "unabridged.engine.llamacpp:LlamaCppBackend",
 }
 CANNOT_START = 3
@@ -223,6 +225,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         link.close()
         return CANNOT_START
     log.info("ready: %s on %s, model %s, %d tokens", ready.engine, ready.device, ready.model, ready.max_context)
+    for note in ready.notes:
+        log.warning("%s", note)
     link.loaded()
     link.send(ready)
     try:

@@ -57,4 +57,6 @@ def test_the_interface_knows_no_engine_and_no_library() -> None:
 
 
 def test_an_engine_without_a_gpu_starts_without_kernels() -> None:
-    assert "triton" not in loaded_after("import unabridged.engine.worker, unabridged.engine.generate")
+    assert "triton" not in loaded_after(
+        "import unabridged.engine.worker, unabridged.engine.choice, unabridged.engine.generate"
+    )

@@ -1,0 +1,61 @@
+"""Which device the torch engine computes on: a GPU that can, else the CPU. Loads no kernels where there is no GPU."""
+
+import logging
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from unabridged.engine.backend import Backend
+from unabridged.engine.errors import EngineUnavailable, OutOfMemory
+from unabridged.engine.generate import TorchBackend
+from unabridged.engine.options import EngineOptions
+from unabridged.models.errors import ModelUnsupported, UnabridgedError
+
+log = logging.getLogger("unabridged.engine")
+
+# Tensor cores for bfloat16 and asynchronous copies, which the kernels are made of, came with it.
+LEAST = (8, 0)
+
+
+def load(model_dir: Path, options: EngineOptions) -> Backend:
+    """The GPU's backend, or the CPU's where there is no GPU or it cannot run this model. Raises what TorchBackend does.
+
+    A GPU that is there and not used is a note of `ready`.
+    """
+    try:
+        return load_gpu(model_dir, options)
+    except (EngineUnavailable, ModelUnsupported, OutOfMemory) as error:
+        log.info("the CPU is used: %s", error)
+        notes = (_not_used(error),) if torch.cuda.is_available() else ()
+    return TorchBackend(model_dir, options, notes)
+
+
+def load_gpu(model_dir: Path, options: EngineOptions) -> Backend:
+    """The GPU's backend. Raises EngineUnavailable or OutOfMemory for the GPU, ModelUnsupported for the model, each with
+    the way out, and what loading a model raises."""
+    check_gpu()
+    from unabridged.engine.gpu.backend import GpuBackend
+
+    return GpuBackend(model_dir, options)
+
+
+def check_gpu() -> None:
+    """Raises EngineUnavailable when no GPU can be used here, whatever the model."""
+    if torch.version.cuda is None:
+        raise EngineUnavailable(f"torch {torch.__version__} computes on the CPU only", "install torch's CUDA build")
+    if not torch.cuda.is_available():
+        raise EngineUnavailable("torch finds no CUDA device", "check `nvidia-smi`, or set engine.device cpu")
+    found = torch.cuda.get_device_capability(0)
+    if found < LEAST:
+        raise EngineUnavailable(
+            f"{torch.cuda.get_device_name(0)} has compute capability {found[0]}.{found[1]}, 8.0 is needed",
+            "unabridged config set engine.device cpu",
+        )
+    if find_spec("triton") is None:
+        raise EngineUnavailable("Triton is not installed", "pip install 'unabridged[gpu]'")
+
+
+def _not_used(error: UnabridgedError) -> str:
+    way_out = f" ({error.hint})" if error.hint else ""
+    return f"the GPU is not used: {error.message}{way_out}"
