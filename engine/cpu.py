@@ -88,9 +88,8 @@ class CpuRunner:
     def __init__(self, model: Llama, pool: KvPool, chunk: int) -> None:
         """`chunk`: tokens of a forward pass."""
         self._model, self._pool, self._chunk = model, pool, chunk
-        shape = model.config
-        self._shape = Shape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim)
-        self._rotary = Rotary(inv_freq(shape))
+        self._shape = Shape.of(model.config)
+        self._rotary = Rotary(inv_freq(model.config))
 
     def course(self, filled: Sequence[Run], room: Sequence[Run], read: int, config: AttentionConfig) -> CpuCourse:
         """See runner.Runner."""
