@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.byte_tokenizer import save_tokenizer
 from safetensors.torch import save_file
-from tests.models.conftest import save_tokenizer
 from torch import Tensor
 
 from unabridged.engine.attention.attend import ContextAttention, Shape
@@ -89,10 +89,10 @@ def dense(qkv: Qkv) -> Tensor:
     return (scores.softmax(-1) @ v.repeat_interleave(group, 0)).transpose(0, 1)
 
 
-def save_tiny(folder: Path, window: int = 320) -> Path:
+def save_tiny(folder: Path, window: int = 320, dim: int = 16) -> Path:
     """An installed model: two layers of random weights that were "trained" on `window` tokens, byte-level tokens."""
     folder.mkdir()
-    heads, kv_heads, dim, hidden, inner = 4, 2, 16, 32, 48
+    heads, kv_heads, hidden, inner = 4, 2, 32, 48
     shape = {
         "vocab_size": 259,
         "hidden_size": hidden,

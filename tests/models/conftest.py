@@ -1,37 +1,14 @@
 """Checkpoints made on the spot: tiny random Llamas as transformers saves them, and the same as GGUF."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer as Encoder
-from tokenizers import decoders, models, pre_tokenizers
+from benchmarks.byte_tokenizer import save_tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from unabridged.models.tokenizer_files import byte_alphabet
-
 TinyLlama = Callable[..., tuple[Path, LlamaForCausalLM]]
-
-SPECIALS = ("<|begin_of_text|>", "<|eot_id|>")
-TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}"
-    "{{ message['role'] + ': ' + message['content'] | trim + '<|eot_id|>' }}"
-    "{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
-)
-
-
-def save_tokenizer(folder: Path) -> None:
-    """A byte-level tokenizer of 256 bytes, one merge and two special tokens."""
-    vocab = {char: index for index, char in enumerate(byte_alphabet())} | {"th": 256}
-    encoder = Encoder(models.BPE(vocab=vocab, merges=[("t", "h")]))
-    encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    encoder.decoder = decoders.ByteLevel()
-    encoder.add_special_tokens(list(SPECIALS))
-    encoder.save(str(folder / "tokenizer.json"))
-    options = {"bos_token": SPECIALS[0], "eos_token": {"content": SPECIALS[1]}, "chat_template": TEMPLATE}
-    (folder / "tokenizer_config.json").write_text(json.dumps(options))
 
 
 @pytest.fixture

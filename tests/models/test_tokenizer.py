@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.models.conftest import SPECIALS, save_tokenizer
+from benchmarks.byte_tokenizer import SPECIALS, save_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
