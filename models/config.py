@@ -92,6 +92,7 @@ class ModelConfig:
         Raises ModelUnsupported for what we do not run, ModelDamaged for keys that are missing or of the wrong type.
         """
         family = hf_family(raw.get("architectures"), raw.get("model_type"))
+        raw = {**family.defaults, **raw}
         read = Reader("config.json", raw, family.keys)
         _refuse_hf(read)
         heads, hidden, layers = (read.whole(key) for key in ("num_attention_heads", "hidden_size", "num_hidden_layers"))
@@ -112,7 +113,7 @@ class ModelConfig:
             rope_theta=rope_theta,
             rope_scaling=rope_scaling,
             window=window,
-            tied=bool(raw.get("tie_word_embeddings", family.tied)),
+            tied=bool(raw.get("tie_word_embeddings", False)),
             bos_id=first_id(raw.get("bos_token_id")),
             eos_ids=merged_ids(raw.get("eos_token_id"), (generation or {}).get("eos_token_id")),
             activation=_ACTIVATIONS[read.get("hidden_act") or "silu"],

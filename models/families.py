@@ -6,8 +6,7 @@ tensor names. `models.tensors` turns the names into places.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from unabridged.models.errors import ModelUnsupported
 
@@ -45,8 +44,8 @@ class Names:
 class Family:
     """An architecture that we run.
 
-    `hf_class` and `gguf_name`: how checkpoints name it. `keys`: its words for keys of Llama's config.json. `tied`: what
-    a config.json without tie_word_embeddings means. `bias`: the places whose projections always have one. `sliding`:
+    `hf_classes` and `gguf_name`: how checkpoints name it. `keys`: its words for keys of Llama's config.json;
+    `defaults`: what keys mean that are not there. `bias`: the places whose projections always have one. `sliding`:
     which layers look back over a window of tokens only, when config.json gives one: every layer, those from
     max_window_layers on if use_sliding_window says so, or every second from the first on. `norm_offset`: what
     safetensors leave out of norm weights. `scaled_embedding`: embeddings are multiplied by sqrt(hidden).
@@ -54,11 +53,11 @@ class Family:
     """
 
     name: str
-    hf_class: str
+    hf_classes: tuple[str, ...]
     gguf_name: str
     names: Names = Names()
-    keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    tied: bool = False
+    keys: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     bias: tuple[Place, ...] = ()
     sliding: Literal["none", "every", "later", "alternate"] = "none"
     norm_offset: float = 0.0
@@ -92,25 +91,56 @@ _GEMMA2_NAMES = Names(
     mlp_post_norm="post_feedforward_layernorm",
 )
 
-_GEMMA2_KEYS = {"hidden_act": "hidden_activation"}
+_GEMMA2_DEFAULTS = {
+    "hidden_activation": "gelu_pytorch_tanh",
+    "tie_word_embeddings": True,
+    "head_dim": 256,
+    "query_pre_attn_scalar": 256,
+    "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0,
+    "sliding_window": 4096,
+}
+_QWEN_DEFAULTS = {"sliding_window": 4096, "max_window_layers": 28}
 
 FAMILIES = (
-    Family("llama", "LlamaForCausalLM", "llama", rotary_pairs=True),
-    Family("mistral", "MistralForCausalLM", "llama", sliding="every", rotary_pairs=True),
-    Family("qwen2", "Qwen2ForCausalLM", "qwen2", bias=("qkv",), sliding="later"),
-    Family("qwen3", "Qwen3ForCausalLM", "qwen3", _QWEN3_NAMES, sliding="later"),
+    Family("llama", ("LlamaForCausalLM",), "llama", rotary_pairs=True),
+    Family(
+        "mistral",
+        ("MistralForCausalLM",),
+        "llama",
+        defaults={"sliding_window": 4096},
+        sliding="every",
+        rotary_pairs=True,
+    ),
+    Family("qwen2", ("Qwen2ForCausalLM",), "qwen2", defaults=_QWEN_DEFAULTS, bias=("qkv",), sliding="later"),
+    Family(
+        "qwen3",
+        ("Qwen3ForCausalLM",),
+        "qwen3",
+        names=_QWEN3_NAMES,
+        defaults={**_QWEN_DEFAULTS, "head_dim": 128},
+        sliding="later",
+    ),
     Family(
         "gemma2",
-        "Gemma2ForCausalLM",
+        ("Gemma2ForCausalLM",),
         "gemma2",
-        _GEMMA2_NAMES,
-        _GEMMA2_KEYS,
-        tied=True,
+        names=_GEMMA2_NAMES,
+        keys={"hidden_act": "hidden_activation"},
+        defaults=_GEMMA2_DEFAULTS,
         sliding="alternate",
         norm_offset=1.0,
         scaled_embedding=True,
     ),
-    Family("exaone", "ExaoneForCausalLM", "exaone", _EXAONE_NAMES, _EXAONE_KEYS, tied=True),
+    # transformers writes it as a Llama of this model_type, under its own tensor names.
+    Family(
+        "exaone",
+        ("ExaoneForCausalLM", "LlamaForCausalLM"),
+        "exaone",
+        names=_EXAONE_NAMES,
+        keys=_EXAONE_KEYS,
+        defaults={"tie_word_embeddings": True},
+    ),
 )
 
 
@@ -122,9 +152,12 @@ def family_named(name: str) -> Family:
 def hf_family(classes: object, model_type: object) -> Family:
     """By config.json's `architectures` and `model_type`. Raises ModelUnsupported naming what was found."""
     names = classes if isinstance(classes, list) else []
-    for family in FAMILIES:
-        if family.hf_class in names or (not names and model_type == family.name):
+    fitting = [family for family in FAMILIES if not names or any(one in names for one in family.hf_classes)]
+    for family in fitting:
+        if family.name == model_type:
             return family
+    if names and fitting:
+        return fitting[0]
     raise _unsupported(f"architecture {', '.join(map(str, names)) or model_type or 'none named'}")
 
 

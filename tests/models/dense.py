@@ -1,8 +1,7 @@
-"""Plain causal attention over everything seen so far: what the forward pass is tested with."""
+"""Plain causal attention over everything a layer sees: what the forward pass is tested with."""
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from unabridged.models.config import ModelConfig
 from unabridged.models.rope import inv_freq
@@ -14,6 +13,7 @@ class DenseAttend:
     def __init__(self, config: ModelConfig) -> None:
         self._frequencies = inv_freq(config)
         self._layers = config.layers
+        self._sliding, self._cap = config.sliding or (0,) * config.layers, config.attention_cap
         self._keys: list[Tensor] = [torch.empty(0)] * config.layers
         self._values: list[Tensor] = [torch.empty(0)] * config.layers
         self.length = 0
@@ -23,11 +23,17 @@ class DenseAttend:
         angles = torch.arange(self.length, self.length + len(q)).float()[:, None] * self._frequencies
         self._append(layer, rotated(k, angles), v)
         keys, values = self._keys[layer], self._values[layer]
-        seen = torch.arange(len(keys)) <= torch.arange(self.length, self.length + len(q))[:, None]
+        distance = torch.arange(self.length, self.length + len(q))[:, None] - torch.arange(len(keys))
+        seen = (distance >= 0) & (distance < (self._sliding[layer] or len(keys)))
         if layer == self._layers - 1:
             self.length += len(q)
-        query, key, value = (tensor.transpose(0, 1)[None] for tensor in (rotated(q, angles), keys, values))
-        return scaled_dot_product_attention(query, key, value, attn_mask=seen, enable_gqa=True)[0].transpose(0, 1)
+        query, key, value = (tensor.transpose(0, 1) for tensor in (rotated(q, angles), keys, values))
+        key, value = (tensor.repeat_interleave(len(query) // len(key), 0) for tensor in (key, value))
+        scores = query @ key.transpose(1, 2) * q.shape[-1] ** -0.5
+        if self._cap is not None:
+            scores = self._cap * torch.tanh(scores / self._cap)
+        mixed: Tensor = scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value
+        return mixed.transpose(0, 1)
 
     def _append(self, layer: int, keys: Tensor, values: Tensor) -> None:
         if self.length:

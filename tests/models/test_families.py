@@ -1,0 +1,140 @@
+"""Every family against transformers on a tiny random checkpoint: in one pass, in chunks, token by token, and past its
+sliding window; and what its files say that decides how it runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.models.families import CASES, LLAMA3, reference, save
+from tests.models.test_llama import ours, theirs
+from transformers import Gemma2Config, PreTrainedModel
+
+from unabridged.models.config import ModelConfig
+from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.families import FAMILIES
+from unabridged.models.load import load_model
+from unabridged.models.rope import inv_freq
+
+IDS = torch.randint(0, 256, (150,), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_logits_agree_with_transformers(tmp_path: Path, name: str) -> None:
+    theirs_ = reference(CASES[name])
+    model = load_model(save(theirs_, tmp_path / name))
+    wanted = theirs(theirs_, IDS)
+    for chunk in (150, 64, 1):
+        torch.testing.assert_close(ours(model, IDS, chunk), wanted, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["qwen2", "gemma2", "exaone"])
+def test_shards_and_packed_weights_give_the_same(tmp_path: Path, name: str) -> None:
+    theirs_ = reference(CASES[name])
+    folder = save(theirs_, tmp_path / name, shard="40KB")
+    assert len(list(folder.glob("*.safetensors"))) > 2
+    wanted = theirs(theirs_, IDS)
+    torch.testing.assert_close(ours(load_model(folder), IDS, 150), wanted, atol=1e-3, rtol=0)
+    torch.testing.assert_close(ours(load_model(folder, packed=True), IDS, 150), wanted, atol=3e-2, rtol=0)
+
+
+def test_every_family_is_tried() -> None:
+    assert {CASES[name].config.model_type for name in CASES} == {family.name for family in FAMILIES}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-3.1", "exaone"])
+def test_frequencies_are_those_of_transformers(name: str) -> None:
+    theirs_ = reference(CASES[name])
+    config = ModelConfig.from_hf({**theirs_.config.to_dict(), "architectures": [type(theirs_).__name__]})
+    torch.testing.assert_close(inv_freq(config), theirs_.model.rotary_emb.inv_freq, atol=0, rtol=1e-6)
+
+
+def test_llama31_frequencies_at_its_own_numbers() -> None:
+    scaling = {**LLAMA3, "original_max_position_embeddings": 8192}
+    theirs_ = reference(CASES["llama"], rope_parameters=scaling, head_dim=128, max_position_embeddings=131072)
+    config = ModelConfig.from_hf({**theirs_.config.to_dict(), "architectures": ["LlamaForCausalLM"]})
+    found = inv_freq(config)
+    torch.testing.assert_close(found, theirs_.model.rotary_emb.inv_freq, atol=0, rtol=1e-6)
+    plain = 500000.0 ** -(torch.arange(0, 128, 2) / 128)
+    ratio = plain / found
+    assert float(ratio[0]) == 1.0
+    assert float(ratio[-1]) == pytest.approx(8.0)
+    assert bool(((ratio > 1.01) & (ratio < 7.99)).any()), "some are blended"
+
+
+def config_of(model: PreTrainedModel, **changes: Any) -> ModelConfig:
+    raw = {**json.loads(model.config.to_json_string()), "architectures": [type(model).__name__], **changes}
+    return ModelConfig.from_hf(raw)
+
+
+def test_exaone_as_it_is_published(tmp_path: Path) -> None:
+    """LG's own files: other keys, no class that transformers knows. The reference is the Llama that it is."""
+    theirs_ = reference(CASES["exaone"])
+    folder = save(theirs_, tmp_path / "exaone")
+    raw = json.loads((folder / "config.json").read_text())
+    for ours_, published in (
+        ("num_hidden_layers", "num_layers"),
+        ("rms_norm_eps", "layer_norm_epsilon"),
+        ("hidden_act", "activation_function"),
+    ):
+        raw[published] = raw.pop(ours_)
+    scaling = raw.pop("rope_parameters")
+    raw |= {"rope_theta": scaling.pop("rope_theta"), "rope_scaling": scaling, "architectures": ["ExaoneForCausalLM"]}
+    (folder / "config.json").write_text(json.dumps(raw))
+    assert "transformer.h.0.mlp.c_fc_0.weight" in load_file(folder / "model.safetensors")
+    torch.testing.assert_close(ours(load_model(folder), IDS, 64), theirs(theirs_, IDS), atol=1e-3, rtol=0)
+
+
+def test_gemma2_as_it_is_published() -> None:
+    """Google's files leave out what is transformers' default; so does ours."""
+    raw = Gemma2Config(num_hidden_layers=4).to_diff_dict()
+    for key in ("tie_word_embeddings", "layer_types", "sliding_window", "query_pre_attn_scalar", "head_dim"):
+        raw.pop(key, None)
+    config = ModelConfig.from_hf({**raw, "architectures": ["Gemma2ForCausalLM"]})
+    assert (config.tied, config.head_dim, config.activation) == (True, 256, "gelu_tanh")
+    assert (config.attention_cap, config.logit_cap, config.query_factor) == (50.0, 30.0, 1.0)
+    assert config.sliding == (4096, 0, 4096, 0)
+    assert config.embedding_scale == pytest.approx(48.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "sliding"),
+    [
+        ("mistral-v0.1", {}, (50, 50, 50)),
+        ("mistral-v0.1", {"sliding_window": 512}, ()),
+        ("mistral-v0.3", {}, ()),
+        ("qwen2", {"sliding_window": 40}, ()),
+        ("qwen2-sliding", {}, (0, 40, 40)),
+        ("qwen2-sliding", {"layer_types": None, "max_window_layers": 2}, (0, 0, 40)),
+        ("gemma2", {}, (50, 0, 50)),
+        ("llama", {"sliding_window": 50}, ()),
+    ],
+)
+def test_which_layers_slide(name: str, changes: dict[str, Any], sliding: tuple[int, ...]) -> None:
+    assert config_of(reference(CASES[name]), **changes).sliding == sliding
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        (
+            "qwen2",
+            {"rope_scaling": {"type": "yarn", "factor": 4.0}, "rope_parameters": None},
+            "rope scaling yarn.*leave",
+        ),
+        ("qwen2-sliding", {"layer_types": ["linear_attention"] * 3}, "layers of type linear_attention"),
+        ("gemma2", {"hidden_activation": "relu"}, "activation relu"),
+        ("gemma2", {"use_bidirectional_attention": True}, "both directions"),
+        ("exaone", {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4"}, "architecture Exaone4"),
+    ],
+)
+def test_what_we_do_not_run_is_named(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelUnsupported, match=message):
+        config_of(reference(CASES[name]), **changes)
+
+
+def test_a_layer_list_of_another_length_is_damaged() -> None:
+    with pytest.raises(ModelDamaged, match="2 layers have a kind of attention, the model has 3"):
+        config_of(reference(CASES["gemma2"]), layer_types=["sliding_attention"] * 2)
