@@ -19,6 +19,7 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.device import DecodeAttention, Taken
+from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.refresh import Phase
 from unabridged.engine.events import Sampling
@@ -176,12 +177,11 @@ class DecodeBatch:
         """Estimated share of attention mass that the masks keep, the mean over layers. Waits for the device."""
         return 1.0 if self._steps is None or self.dense else float(self._steps.attention.coverage()[:, row].mean())
 
-    def attended(self, row: int) -> list[float]:
-        """Attention mass that the last step gave each 16 tokens of a row. Needs `mass`; waits for the device."""
+    def masses(self, row: int) -> Tensor:
+        """Attention mass that the last launched step gives each 16 tokens of a row, `[pages]` on the device. Needs
+        `mass`."""
         assert self._steps is not None
-        pages = -(-self.length(row) // 16)
-        found: list[float] = self._steps.attention.attended(row)[:pages].tolist()
-        return found
+        return self._steps.attention.attended(row)[: -(-self.length(row) // PAGE)]
 
     def _kind(self, dense: bool) -> Steps:
         if dense not in self._kinds:
