@@ -189,12 +189,13 @@ class _Random:
     def _zeros(self, *shape: int) -> Tensor:
         """Words of 4..11: three random bits, and the fourth the opposite of the third."""
         words = self._words(*shape)
-        zeros: Tensor = words & 0x77777777 | (~words & 0x44444444) << 1
-        return zeros
+        return words & 0x77777777 | (~words & 0x44444444) << 1
 
     def _scales(self, columns: int, *shape: int) -> Tensor:
-        drawn = torch.empty(*shape, device=self._device).uniform_(0.75, 1.25, generator=self._generator)
-        return (drawn / (_SPREAD * columns**0.5)).half().cpu()
+        drawn = torch.empty(*shape, device=self._device)
+        drawn.uniform_(0.75, 1.25, generator=self._generator)
+        scales: Tensor = drawn / (_SPREAD * columns**0.5)
+        return scales.half().cpu()
 
 
 def _save(folder: Path, tensors: Iterator[tuple[str, Tensor]], most: int) -> int:

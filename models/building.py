@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unabridged.models import int8
 from unabridged.models.config import ModelConfig
 from unabridged.models.embedding import Embedding, Int8Table, Table
+from unabridged.models.int8 import Int8Linear, quantised
 from unabridged.models.kernels.w4 import W4
 from unabridged.models.layers import Gated, GeluGated, Layer, Norm, SiluGated
 from unabridged.models.linear import Dense, Linear, Packed, packable
@@ -51,7 +51,7 @@ class Building:
         elif kind == "gate_up":
             self._gates[place] = self._gated(weights)
         elif kind == "head" and isinstance(matrix, Tensor) and self._manner.head_bits == 8:
-            self._linears[place] = self._int8(int8.quantised(matrix))
+            self._linears[place] = Int8Linear(quantised(matrix))
         elif isinstance(matrix, W4) or matrix.dim() == 2:
             self._linears[place] = self._linear(weights)
         else:
@@ -66,16 +66,10 @@ class Building:
         return Llama(self._config, self._embedding, layers, norm, head, self._residual())
 
     def _add_embedding(self, matrix: Tensor) -> None:
-        if self._manner.head_bits == 8:
-            rows = int8.quantised(matrix)
-            self._embedding = Int8Table(rows, self._dtype)
-        else:
-            self._embedding = Table(matrix)
+        rows = quantised(matrix) if self._manner.head_bits == 8 else None
+        self._embedding = Table(matrix) if rows is None else Int8Table(rows, self._dtype)
         if self._config.tied:
-            shared = self._embedding
-            self._linears["head"] = (
-                self._int8(shared.rows) if isinstance(shared, Int8Table) else self._linear(Weights(matrix))
-            )
+            self._linears["head"] = self._linear(Weights(matrix)) if rows is None else Int8Linear(rows)
 
     def _linear(self, weights: Weights) -> Linear:
         matrix, bias = weights.matrix, weights.bias
@@ -92,9 +86,6 @@ class Building:
             return QuantisedGated(weights.matrix, self._config.activation)
         linear = self._linear(weights)
         return SiluGated(linear) if self._config.activation == "silu" else GeluGated(linear)
-
-    def _int8(self, weight: int8.Int8) -> Linear:
-        return int8.Int8Linear(weight)
 
     def _norm(self, place: str) -> Norm | None:
         weight = self._vectors.get(place)
