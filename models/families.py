@@ -102,8 +102,9 @@ _GEMMA2_DEFAULTS = {
 }
 _QWEN_DEFAULTS = {"sliding_window": 4096, "max_window_layers": 28}
 
+LLAMA = Family("llama", ("LlamaForCausalLM",), "llama", rotary_pairs=True)
 FAMILIES = (
-    Family("llama", ("LlamaForCausalLM",), "llama", rotary_pairs=True),
+    LLAMA,
     Family(
         "mistral",
         ("MistralForCausalLM",),

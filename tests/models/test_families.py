@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType as Kind
+from gguf import get_tensor_name_map
+from gguf.constants import MODEL_ARCH_NAMES
 from safetensors.torch import load_file
 from tests.models.families import CASES, LLAMA3, reference, save
+from tests.models.gguf_files import write_gguf
 from tests.models.test_llama import ours, theirs
 from transformers import Gemma2Config, PreTrainedModel
 
 from unabridged.models.config import ModelConfig
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
-from unabridged.models.families import FAMILIES
+from unabridged.models.families import FAMILIES, Family
+from unabridged.models.gguf import BLOCK, TOP, hf_name
 from unabridged.models.load import load_model
 from unabridged.models.rope import inv_freq
 
@@ -138,3 +143,63 @@ def test_what_we_do_not_run_is_named(name: str, changes: dict[str, Any], message
 def test_a_layer_list_of_another_length_is_damaged() -> None:
     with pytest.raises(ModelDamaged, match="2 layers have a kind of attention, the model has 3"):
         config_of(reference(CASES["gemma2"]), layer_types=["sliding_attention"] * 2)
+
+
+GGUF: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama-biases": ("llama", {}),
+    "mistral-v0.3": ("llama", {}),
+    "qwen2": ("qwen2", {}),
+    "qwen3": ("qwen3", {}),
+    "gemma2": ("gemma2", {"query_pre_attn_scalar": 16, "attn_logit_softcapping": 5.0}),
+    "exaone": ("exaone", {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}),
+}
+
+
+@pytest.mark.parametrize("name", GGUF)
+def test_gguf_files_give_the_same_model(tmp_path: Path, name: str) -> None:
+    architecture, fields = GGUF[name]
+    theirs_ = reference(CASES[name], **fields)
+    write_gguf(tmp_path / "m.gguf", theirs_, architecture, Kind.F32)
+    model = load_model(tmp_path / "m.gguf")
+    assert model.config.architecture == architecture
+    assert model.config.sliding == ((50, 0, 50) if name == "gemma2" else ())
+    torch.testing.assert_close(ours(model, IDS, 64), theirs(theirs_, IDS), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_gguf_names_are_those_of_the_gguf_package(family: Family) -> None:
+    arch = next(key for key, value in MODEL_ARCH_NAMES.items() if value == family.gguf_name)
+    known = get_tensor_name_map(arch, 8)
+    for place, field in {**TOP, **BLOCK}.items():
+        name = getattr(family.names, field)
+        if name:
+            hf = name if place in TOP else family.names.layer.format(5) + name
+            found = place if place in TOP else f"blk.5.{place}"
+            # The package's map lacks a separate head for Gemma 2, which is always tied.
+            if (family.name, place) != ("gemma2", "output"):
+                assert known.get_name(hf) == found
+            assert hf_name(found + ".weight", "x", family) == hf + ".weight"
+
+
+def test_a_gguf_tensor_of_another_family_is_named() -> None:
+    with pytest.raises(ModelUnsupported, match=r"attn_q_norm.weight has no place in a llama model"):
+        hf_name("blk.0.attn_q_norm.weight", "m.gguf")
+
+
+def test_gemma2_27b_divides_queries_otherwise() -> None:
+    metadata = {
+        "general.architecture": "gemma2",
+        "gemma2.attention.head_count": 32,
+        "gemma2.attention.head_count_kv": 16,
+        "gemma2.attention.key_length": 128,
+        "gemma2.embedding_length": 4608,
+        "gemma2.feed_forward_length": 36864,
+        "gemma2.block_count": 46,
+        "gemma2.context_length": 8192,
+        "gemma2.vocab_size": 256000,
+        "gemma2.attention.layer_norm_rms_epsilon": 1e-6,
+    }
+    config = ModelConfig.from_gguf(metadata, tied=True)
+    # 4608 / 32 heads, as its config.json has it.
+    assert config.query_factor == pytest.approx((128 / 144) ** 0.5)
+    assert ModelConfig.from_gguf({**metadata, "gemma2.block_count": 26}, tied=True).query_factor == 1.0
