@@ -43,8 +43,8 @@ class Prefill:
         # Whoever never selects needs no columns of the index.
         selects = room > config.dense_below
         config = config if selects else unindexed(config)
-        self._encodes = pool.indexed and config.layer(0).stages[0].scorer == "index"
         self._attention = PrefillAttention(config, model.config.heads, pool.caches(self._tables), rope)
+        self._encodes = all(stages.indexed for stages in self._attention.stages)
 
     def put(self, row: int, runs: Sequence[Run]) -> None:
         """A sequence takes a row: `runs` hold what is stored and what is to come (Tables.extend)."""
@@ -68,8 +68,9 @@ class Prefill:
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             q, k, v = (x.contiguous() for x in (q, k, v))
             out = torch.empty_like(q)
-            for part, *own in zip(parts, *(x.split(sizes) for x in (q, k, v, out)), strict=True):
-                self._attention.attend(layer, *own, part.row, part.start)
+            pieces = zip(q.split(sizes), k.split(sizes), v.split(sizes), out.split(sizes), strict=True)
+            for part, (own_q, own_k, own_v, own_out) in zip(parts, pieces, strict=True):
+                self._attention.attend(layer, own_q, own_k, own_v, own_out, part.row, part.start)
             return out
 
         hidden = self._model.forward(ids.to(self._model.device), attend)
@@ -80,7 +81,7 @@ class Prefill:
         return hidden[ends.to(hidden.device)]
 
     def taken(self) -> list[Taken]:
-        """Masks with which the last part of the last pass may be decoded (DecodeBatch.admit); none inside the window."""
+        """Masks for decoding the last part of the last pass (DecodeBatch.admit); none inside the window."""
         return self._attention.taken()
 
     def coverage(self) -> float:

@@ -89,15 +89,17 @@ def dense(qkv: Qkv) -> Tensor:
     return (scores.softmax(-1) @ v.repeat_interleave(group, 0)).transpose(0, 1)
 
 
-def save_tiny(folder: Path, window: int = 320, dim: int = 16) -> Path:
-    """An installed model: two layers of random weights that were "trained" on `window` tokens, byte-level tokens."""
+def save_tiny(
+    folder: Path, window: int = 320, dim: int = 16, layers: int = 2, heads: int = 4, kv_heads: int = 2
+) -> Path:
+    """An installed model: random weights that were "trained" on `window` tokens, byte-level tokens."""
     folder.mkdir()
-    heads, kv_heads, hidden, inner = 4, 2, 32, 48
+    hidden, inner = 32, 48
     shape = {
         "vocab_size": 259,
         "hidden_size": hidden,
         "intermediate_size": inner,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": layers,
         "num_attention_heads": heads,
         "num_key_value_heads": kv_heads,
         "head_dim": dim,
@@ -106,7 +108,7 @@ def save_tiny(folder: Path, window: int = 320, dim: int = 16) -> Path:
     other = {"architectures": ["LlamaForCausalLM"], "tie_word_embeddings": True, "rms_norm_eps": 1e-5}
     (folder / "config.json").write_text(json.dumps(shape | other | {"rope_theta": 10000.0, "hidden_act": "silu"}))
     rows: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (259, hidden), "model.norm.weight": (hidden,)}
-    for layer in range(2):
+    for layer in range(layers):
         at = f"model.layers.{layer}."
         rows |= {
             f"{at}self_attn.q_proj.weight": (heads * dim, hidden),

@@ -40,7 +40,7 @@ def test_keys_that_a_kernel_stored_are_read_where_the_table_says(device: str) ->
     assert tables.slots[0].unique().tolist() == [-1]
     k, v = torch.randn(2, 1, 96, HEADS, DIM, device=device).unbind(0)
     one = torch.ones(1, dtype=torch.int32, device=device)
-    write(k, v, pool.bank(1, tables.slots), one, one - 1)
+    write(k, v, pool.caches(tables)[1].bank, one, one - 1)
     found = pool.read(runs)
     assert torch.equal(found[:, 1], torch.stack([k[0], v[0]]).transpose(1, 2).cpu())
     assert not found[:, 0].any()

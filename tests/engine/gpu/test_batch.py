@@ -1,0 +1,234 @@
+"""Decode steps of a batch: the same tokens together as alone, and as the engine on the CPU; rows come, go and grow."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.engine.tiny import save_tiny
+
+from unabridged.engine.attention.attend import ContextAttention, Shape
+from unabridged.engine.attention.config import AttentionConfig, LayerAttention, Stage
+from unabridged.engine.attention.rope import Rotary
+from unabridged.engine.events import Sampling
+from unabridged.engine.gpu.batch import DecodeBatch
+from unabridged.engine.gpu.pool import GpuPool
+from unabridged.engine.gpu.prefill import Part, Prefill
+from unabridged.engine.kv.pool import KvPool
+from unabridged.engine.kv.tables import Context
+from unabridged.models.llama import Llama
+from unabridged.models.load import load_model
+from unabridged.models.rope import inv_freq
+
+# In the interpreter numpy remarks on log 0, and on the keys behind a prompt's end that its repeated queries see.
+pytestmark = pytest.mark.filterwarnings("ignore:divide by zero", "ignore:All-NaN")
+
+WINDOW, ROOM = 128, 320
+LAYER = LayerAttention((Stage(64, 16, 64, "exact", 1), Stage(64, 16, 32, "exact", 1)), "relative")
+CONFIG = AttentionConfig("tiny", (LAYER,), 16, 64, WINDOW, WINDOW, "kv", refresh=(4, 4, 2))
+EVERY = replace(CONFIG, refresh=(1, 1, 1))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, device: str) -> Llama:
+    """As small as kernels allow: the interpreter takes a tenth of a second for a head of a row."""
+    folder = save_tiny(tmp_path_factory.mktemp("models") / "tiny", WINDOW, dim=64, layers=1, heads=2, kv_heads=1)
+    return load_model(folder, device=device)
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory, device: str) -> Llama:
+    """Two layers and several heads."""
+    return load_model(save_tiny(tmp_path_factory.mktemp("models") / "larger", WINDOW, dim=64), device=device)
+
+
+class Engine:
+    """A pool, prompts and batches, as the engine puts them together."""
+
+    def __init__(self, model: Llama, config: AttentionConfig = CONFIG) -> None:
+        shape = model.config
+        self.model, self.config = model, config
+        dims = shape.layers, shape.kv_heads, shape.head_dim
+        self.pool = GpuPool(*dims, 4 << 20, torch.float32, model.device)
+        self.prefill = Prefill(model, config, self.pool, 1, ROOM)
+
+    def batch(self, rows: int) -> DecodeBatch:
+        return DecodeBatch(self.model, self.config, self.pool, rows, ROOM)
+
+    def start(self, batch: DecodeBatch, prompt: Sequence[int], masks: bool = True, room: int = 32) -> tuple[int, int]:
+        """Read a prompt and admit it: the row and its first token."""
+        self.runs = self.pool.allocate(len(prompt) + room)
+        self.prefill.put(0, self.runs)
+        hidden = self.prefill.read([Part(0, 0, prompt)])
+        token = int(self.model.logits(hidden)[0].argmax())
+        row = batch.free_row()
+        assert row is not None
+        batch.admit(row, self.runs, len(prompt), self.prefill.taken() if masks else [], token, Sampling())
+        return row, token
+
+
+def step(batch: DecodeBatch) -> list[int]:
+    batch.launch()
+    return batch.collect()
+
+
+def prompt(length: int, seed: int) -> list[int]:
+    return torch.randint(0, 256, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+def on_the_cpu(model: Llama, config: AttentionConfig, ids: Sequence[int], count: int) -> list[int]:
+    """The same answer by the engine's attention on the CPU."""
+    shape = model.config
+    pool = KvPool(shape.layers, shape.kv_heads, shape.head_dim, 16 << 20, torch.float32)
+    context = Context(pool, [], pool.allocate(len(ids) + count))
+    attention = ContextAttention(
+        context, config, Shape(shape.layers, shape.heads, shape.kv_heads, shape.head_dim), Rotary(inv_freq(shape))
+    )
+    out: list[int] = []
+    waiting = list(ids)
+    while len(out) < count:
+        tokens = attention.fits(len(waiting))
+        attention.begin(tokens)
+        hidden = model.forward(torch.tensor(waiting[:tokens]), attention)
+        attention.end()
+        waiting = waiting[tokens:]
+        if not waiting:
+            out.append(int(model.logits(hidden[-1:])[0].argmax()))
+            waiting = [out[-1]]
+    return out
+
+
+def test_rows_that_join_and_leave_answer_as_they_do_alone(model: Llama) -> None:
+    prompts = prompt(20, 1), prompt(45, 2), prompt(33, 3)
+    expected = [on_the_cpu(model, CONFIG, one, 4) for one in prompts]
+    assert len({tuple(one) for one in expected}) == 3
+    engine = Engine(model)
+    batch = engine.batch(3)
+    _, first = engine.start(batch, prompts[0])
+    answers: list[list[int]] = [[first], [], []]
+    answers[0].append(step(batch)[0])
+    _, second = engine.start(batch, prompts[1])
+    found = step(batch)
+    answers[0].append(found[0])
+    answers[1] += [second, found[1]]
+    assert (batch.dense, batch.active, batch.length(0), batch.length(1)) == (True, [0, 1], 22, 46)
+    assert batch.release(0) == []
+    row, third = engine.start(batch, prompts[2])
+    assert row == 0
+    found = step(batch)
+    answers[1].append(found[1])
+    answers[2] += [third, found[0]]
+    assert answers == [expected[0][:3], expected[1][:3], expected[2][:2]]
+
+
+def test_steps_run_ahead_of_what_is_collected(model: Llama) -> None:
+    ids = prompt(40, 4)
+    engine = Engine(model)
+    batch = engine.batch(2)
+    row, token = engine.start(batch, ids)
+    batch.launch()
+    batch.launch()
+    assert (batch.pending, batch.length(row)) == (2, 42)
+    found = [token, batch.collect()[row]]
+    batch.launch()
+    found += [batch.collect()[row], batch.collect()[row]]
+    assert found == on_the_cpu(model, CONFIG, ids, 4)
+    with pytest.raises(IndexError):
+        batch.collect()
+
+
+def test_a_row_grows_by_what_it_is_given(model: Llama) -> None:
+    ids = prompt(47, 5)
+    engine = Engine(model)
+    batch = engine.batch(1)
+    row, token = engine.start(batch, ids, room=1)
+    found = [token, step(batch)[row]]
+    with pytest.raises(ValueError, match="row 0 with 48 tokens has no slot"):
+        batch.launch()
+    assert batch.short(row)
+    batch.extend(row, engine.pool.allocate(64))
+    assert [*found, step(batch)[row]] == on_the_cpu(model, CONFIG, ids, 3)
+
+
+def test_an_answer_past_the_window_is_that_of_the_cpu(model: Llama) -> None:
+    ids = prompt(230, 6)
+    engine = Engine(model, EVERY)
+    batch = engine.batch(2)
+    row, token = engine.start(batch, ids)
+    assert not batch.dense
+    assert [token, step(batch)[row]] == on_the_cpu(model, EVERY, ids, 2)
+    assert len(batch.release(row)) == 1
+
+
+def test_what_does_not_fit_is_refused(model: Llama) -> None:
+    engine = Engine(model)
+    batch = engine.batch(2)
+    with pytest.raises(ValueError, match="no row holds a sequence"):
+        batch.launch()
+    assert (batch.fits(WINDOW), batch.fits(ROOM)) == (True, False)
+    runs = engine.pool.allocate(64)
+    batch.admit(0, runs, 40, [], 0, Sampling())
+    assert not batch.fits(WINDOW)
+    with pytest.raises(ValueError, match="row 0 holds a sequence"):
+        batch.admit(0, runs, 40, [], 0, Sampling())
+    with pytest.raises(ValueError, match="128 tokens in a dense batch with room for 320"):
+        batch.admit(1, runs, WINDOW, [], 0, Sampling())
+    with pytest.raises(ValueError, match=r"rows \[0\] hold sequences"):
+        batch.capture(dense=True)
+    batch.admit(1, runs, 40, [], 0, Sampling())
+    assert (batch.free_row(), batch.fits(1)) == (None, False)
+
+
+@pytest.mark.thorough
+def test_an_answer_across_the_window_is_that_of_the_cpu(larger: Llama) -> None:
+    ids = prompt(WINDOW - 2, 7)
+    engine = Engine(larger, EVERY)
+    batch = engine.batch(2)
+    row, token = engine.start(batch, ids)
+    found = [token, step(batch)[row], step(batch)[row]]
+    assert batch.crossed(row)
+    with pytest.raises(ValueError, match="row 0 with 128 tokens has left the window"):
+        batch.launch()
+    length, runs = batch.length(row), engine.runs
+    batch.admit(row, runs, length, batch.release(row), found[-1], Sampling())
+    assert not batch.dense
+    found += [step(batch)[row], step(batch)[row]]
+    assert found == on_the_cpu(larger, EVERY, ids, 5)
+
+
+@pytest.mark.thorough
+def test_a_row_moves_to_another_batch_with_its_masks(larger: Llama) -> None:
+    # Nothing is renewed while it decodes, so the answer hangs on the masks that are carried.
+    config = replace(CONFIG, refresh=(64, 64, 64))
+    ids = prompt(230, 8)
+    engine = Engine(larger, config)
+    stays, moves, into = engine.batch(1), engine.batch(1), engine.batch(2)
+    for batch in (stays, into):
+        engine.start(batch, prompt(200, 9))
+        step(batch), step(batch)
+    stays.release(0)
+    for batch in (stays, moves):
+        row, token = engine.start(batch, ids)
+        assert row == 0
+    expected = [step(stays)[0] for _ in range(3)]
+    runs = engine.runs
+    into.admit(1, runs, len(ids), moves.release(0), token, Sampling())
+    assert [step(into)[1] for _ in range(3)] == expected
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("steps", "renewed"), [(7, True), (2, False)])
+def test_masks_too_old_to_last_are_renewed_at_once(model: Llama, steps: int, renewed: bool) -> None:
+    engine = Engine(model, replace(CONFIG, refresh=(8, 8, 8)))
+    batch, into = engine.batch(1), engine.batch(2)
+    engine.start(into, prompt(200, 9))
+    step(into)
+    _, token = engine.start(batch, prompt(255, 10))
+    for _ in range(steps):
+        token = step(batch)[0]
+    length, taken = batch.length(0), batch.release(0)
+    assert taken[0].limit == 128
+    into.admit(1, engine.runs, length, taken, token, Sampling())
+    step(into)
+    assert into._steps is not None
+    assert into._steps.attention.rows[0].limits.tolist()[1] == (192 if renewed else 128)
