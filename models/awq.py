@@ -1,4 +1,4 @@
-"""4-bit projections as checkpoints store them, to plain integers, scales and zero points, and on to one W4.
+"""4-bit projections as checkpoints store them, to plain integers, scales and zero points, and on to a W4.
 
 N rows (outputs), K columns (inputs), groups of G columns. A weight is (value - zero) * scale, in float16 and rounded
 once. Both layouts hold eight values an int32 word, nibble 0 the lowest.
@@ -9,7 +9,6 @@ j of its eight. compressed-tensors "pack-quantized": `weight_packed` `[N, K/8]`,
 N, K.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,18 +30,34 @@ class Int4:
     scales: Tensor
     zeros: Tensor
 
+    @classmethod
+    def empty(cls, rows: int, columns: int, group: int, device: torch.device) -> "Int4":
+        """Of that shape, to be filled."""
+        shape = (rows, columns // group)
+        return cls(
+            torch.empty(rows, columns, dtype=torch.uint8, device=device),
+            torch.empty(shape, dtype=torch.float16, device=device),
+            torch.empty(shape, dtype=torch.uint8, device=device),
+        )
+
+    def part(self, rows: slice) -> "Int4":
+        """A view of some rows."""
+        return Int4(self.values[rows], self.scales[rows], self.zeros[rows])
+
+    def fill(self, rows: slice, part: "Int4") -> None:
+        """Write `part` to `rows`."""
+        self.values[rows], self.scales[rows], self.zeros[rows] = part.values, part.scales, part.zeros
+
+    def packed(self) -> W4:
+        """As the kernels read it."""
+        return pack(self.values, self.scales, self.zeros)
+
     def dequantised(self, dtype: torch.dtype) -> Tensor:
         """The weights `[N, K]`: what AutoAWQ's own dequantisation gives, converted to `dtype`."""
         groups = self.scales.shape[1]
-        steps = self.values.unflatten(1, (groups, -1)).half() - self.zeros.half()[..., None]
-        return (steps * self.scales[..., None]).flatten(1).to(dtype)
-
-
-def fused(parts: Sequence[Int4]) -> W4:
-    """Projections of the same input, the rows of one below those of the other."""
-    values = torch.cat([part.values for part in parts])
-    scales, zeros = torch.cat([part.scales for part in parts]), torch.cat([part.zeros for part in parts])
-    return pack(values, scales, zeros)
+        steps: Tensor = self.values.unflatten(1, (groups, -1)).half() - self.zeros.half()[..., None]
+        weights: Tensor = steps * self.scales[..., None]
+        return weights.flatten(1).to(dtype)
 
 
 class Projection:
@@ -114,4 +129,5 @@ def _nibbles(words: Tensor) -> Tensor:
 
 
 def _in_order(words: Tensor) -> Tensor:
-    return _nibbles(words).unflatten(-1, (-1, 8))[..., _ORDER].flatten(-2)
+    eights: Tensor = _nibbles(words).unflatten(-1, (-1, 8))
+    return eights[..., _ORDER].flatten(-2)

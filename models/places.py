@@ -11,7 +11,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from unabridged.models import awq
 from unabridged.models.awq import Int4, Projection
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.kernels.w4 import W4
@@ -84,10 +83,11 @@ class MatrixPlace:
 
     def __init__(self, matrix: Matrix, form: Quantisation | None, storage: Storage) -> None:
         """`form`: how its pieces are stored where they are 4-bit; None where they cannot be."""
-        self._matrix, self._storage = matrix, storage
+        self._matrix, self._form, self._storage = matrix, form, storage
         self._floating: Tensor | None = None
         self._bias: Tensor | None = None
-        self._int4: dict[str, Int4] = {}
+        self._int4: Int4 | None = None
+        self._in_int4: set[str] = set()
         self._rows: dict[str, slice] = {}
         self._packed: dict[str, Projection] = {}
         start = 0
@@ -124,10 +124,13 @@ class MatrixPlace:
         return [name for key in sorted(self._open) for name in self._lacking(key)]
 
     def weights(self) -> Weights:
+        whole, self._int4 = self._int4, None
+        if whole is None:
+            return Weights(self._whole(), self._bias)
         if self._floating is None:
-            return Weights(awq.fused([self._int4.pop(piece.name) for piece in self._matrix.pieces]), self._bias)
-        for name in list(self._int4):
-            self._dequantise(name, self._int4.pop(name))
+            return Weights(whole.packed(), self._bias)
+        for name in self._in_int4:
+            self._dequantise(name, whole.part(self._rows[name]))
         return Weights(self._floating, self._bias)
 
     def _put_packed(self, name: str, kind: str, tensor: Tensor) -> bool:
@@ -136,10 +139,18 @@ class MatrixPlace:
         if part is None:
             return False
         if self._storage.keep:
-            self._int4[name] = part
+            self._keep(name, part)
         else:
             self._dequantise(name, part)
         return True
+
+    def _keep(self, name: str, part: Int4) -> None:
+        assert self._form is not None
+        if self._int4 is None:
+            shape = self._matrix.rows, self._matrix.columns, self._form.group
+            self._int4 = Int4.empty(*shape, self._storage.device)
+        self._int4.fill(self._rows[name], part)
+        self._in_int4.add(name)
 
     def _dequantise(self, name: str, part: Int4) -> None:
         self._whole()[self._rows[name]] = part.dequantised(self._storage.dtype)
