@@ -35,7 +35,7 @@ def cache(length: int, dtype: torch.dtype, seed: int, permuted: bool = True, ind
     table = order.int().view(1, G, pages)
     ones = torch.ones(G, device="cuda")
     bank = Bank(_random(slots, dtype), _random(slots, dtype), table, table, ones, ones)
-    return LayerCache(bank, _index(bank, length) if indexed else None)
+    return LayerCache(bank, _index(bank, length, permuted) if indexed else None)
 
 
 def _random(slots: int, dtype: torch.dtype) -> Tensor:
@@ -45,15 +45,15 @@ def _random(slots: int, dtype: torch.dtype) -> Tensor:
     return out
 
 
-def _index(bank: Bank, length: int) -> Index:
+def _index(bank: Bank, length: int, permuted: bool) -> Index:
     width = width_of(D)
     turned = torch.linalg.qr(torch.randn(G, D, D, device="cuda")).Q[:, :, : 4 * width]
     steps = torch.tensor(_STEPS, device="cuda").repeat_interleave(width)
     mean, weights = torch.zeros(G, D, device="cuda"), (steps.square() / steps.numel()).expand(G, -1).contiguous()
     basis = Basis(mean, (turned / steps).contiguous(), (turned * steps).contiguous(), weights)
-    room = bank.k_table.shape[2] * PAGE
-    codes = torch.empty(1, G, room, width, dtype=torch.uint8, device="cuda")
-    index = Index(codes, torch.empty(1, G, room, dtype=torch.uint8, device="cuda"), basis)
+    pages = bank.k_table.shape[2]
+    order = torch.randperm(pages, device="cuda") if permuted else torch.arange(pages, device="cuda")
+    index = Index.empty(pages, order.int()[None], basis)
     start, end = torch.tensor([[0], [length]], dtype=torch.int32, device="cuda").unbind(0)
     encode(bank, index, start, end, length)
     return index

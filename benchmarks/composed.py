@@ -1,4 +1,4 @@
-"""Documents read once on a device, and contexts made of them as tables of pages: nothing is copied but the index.
+"""Documents read once on a device, and contexts made of them as tables of pages: nothing is copied.
 
 Every document is read dense behind the same prefix; its pages then stand in any context, since keys are stored
 un-rotated. G key/value heads, D head dimension, B contexts.
@@ -93,7 +93,7 @@ class Library:
         """`rooms`: contexts at a time."""
         self._prefix, self._config, self._bases, self._dtype = prefix, config, bases, dtype
         self._pages = (PREFIX + documents * DOCUMENT) // PAGE
-        self.caches = blank(config, bases, self._pages * PAGE, rooms * ROOM, dtype)
+        self.caches = blank(config, bases, self._pages * PAGE + rooms * ROOM, dtype)
         self._all = self.caches[0].bank.k_table[0]
 
     def read(self, model: Llama, rope: RopeTables, documents: Sequence[Sequence[int]]) -> None:
@@ -128,55 +128,41 @@ class Library:
     def empty(self, documents: int) -> Contexts:
         """A context of its own that holds nothing, with room for the prefix and `documents` documents."""
         length = PREFIX + documents * DOCUMENT
-        return Contexts(tuple(blank(self._config, self._bases, length + ROOM, 0, self._dtype)), length, ())
+        return Contexts(tuple(blank(self._config, self._bases, length + ROOM, self._dtype)), length, ())
 
     def _composed(self, orders: Sequence[Sequence[int]]) -> Contexts:
-        pages = DOCUMENT // PAGE
-        within = torch.arange(pages, device="cuda")
+        length = DOCUMENT // PAGE
+        within = torch.arange(length, device="cuda")
         prefix = torch.arange(PREFIX // PAGE, device="cuda")
         order = torch.stack(
             [
                 torch.cat(
-                    [prefix, (PREFIX // PAGE + torch.tensor(own, device="cuda")[:, None] * pages + within).flatten()]
+                    [prefix, (PREFIX // PAGE + torch.tensor(own, device="cuda")[:, None] * length + within).flatten()]
                 )
                 for own in orders
             ]
         )
         room = self._pages + torch.arange(len(orders) * (ROOM // PAGE), device="cuda").view(len(orders), -1)
-        table = self._all[:, torch.cat([order, room], 1)].transpose(0, 1).contiguous()
-        length = order.shape[1] * PAGE
-        return Contexts(tuple(self._cache(one, table, order) for one in self.caches), length, ())
+        pages = torch.cat([order, room], 1).int()
+        table = self._all[:, pages].transpose(0, 1).contiguous()
+        caches = tuple(self._cache(one, table, pages) for one in self.caches)
+        return Contexts(caches, order.shape[1] * PAGE, ())
 
-    def _cache(self, cache: LayerCache, table: Tensor, order: Tensor) -> LayerCache:
-        index = cache.index
-        assert index is not None
-        capacity = table.shape[2] * PAGE
-        codes, scales = (self._moved(x, order, capacity) for x in (index.codes, index.scales))
+    def _cache(self, cache: LayerCache, table: Tensor, pages: Tensor) -> LayerCache:
+        assert cache.index is not None
         bank = replace(cache.bank, k_table=table, v_table=table)
-        return LayerCache(bank, Index(codes, scales, index.basis))
-
-    def _moved(self, x: Tensor, order: Tensor, capacity: int) -> Tensor:
-        """x `[1, G, T, ...]` by pages `[B, P]`: `[B, G, capacity, ...]`."""
-        by_page = x[0].unflatten(1, (-1, PAGE))
-        out = x.new_empty(len(order), x.shape[1], capacity, *x.shape[3:])
-        for context, pages in enumerate(order):
-            out[context, :, : len(pages) * PAGE] = by_page[:, pages].flatten(1, 2)
-        return out
+        return LayerCache(bank, replace(cache.index, table=pages))
 
 
-def blank(
-    config: ModelConfig, bases: Sequence[Basis], tokens: int, behind: int, dtype: torch.dtype
-) -> list[LayerCache]:
-    """Empty caches of one sequence of `tokens` tokens, and pages for `behind` more that its index does not cover."""
-    heads, slots = config.kv_heads, (tokens + behind) // PAGE * config.kv_heads
+def blank(config: ModelConfig, bases: Sequence[Basis], tokens: int, dtype: torch.dtype) -> list[LayerCache]:
+    """Empty caches of one sequence of `tokens` tokens."""
+    heads, slots = config.kv_heads, tokens // PAGE * config.kv_heads
     table = torch.arange(slots, dtype=torch.int32, device="cuda").view(-1, heads).T.contiguous()[None]
     # Keys of small models reach about 100: twice that fits into FP8 with a scale of 0.5.
     scale = torch.full((heads,), 0.5 if dtype == torch.float8_e4m3fn else 1.0, device="cuda")
     caches = []
     for basis in bases:
         k, v = (torch.zeros(slots, PAGE, config.head_dim, dtype=dtype, device="cuda") for _ in range(2))
-        width = basis.key.shape[2] // 4
-        codes = torch.zeros(1, heads, tokens, width, dtype=torch.uint8, device="cuda")
-        scales = torch.zeros(1, heads, tokens, dtype=torch.uint8, device="cuda")
-        caches.append(LayerCache(Bank(k, v, table, table, scale, scale), Index(codes, scales, basis.to("cuda"))))
+        index = Index.empty(slots // heads, table[:, 0] // heads, basis.to("cuda"))
+        caches.append(LayerCache(Bank(k, v, table, table, scale, scale), index))
     return caches

@@ -131,7 +131,7 @@ def _small_window_index(window: int) -> AttentionConfig:
     (layer,) = config.layers
     first, then = layer.stages
     layer = replace(layer, stages=(replace(first, scorer="index"), then))
-    return replace(config, name="8k-index", layers=(layer,))
+    return replace(config, name="8k-index", layers=(layer,), sink=_multiple(config.sink, _PAGE))
 
 
 def _preset_3k(window: int) -> AttentionConfig:
@@ -239,6 +239,8 @@ def _last_stage(config: AttentionConfig, field: str, value: Scalar) -> tuple[Lay
     )
 
 
+# Tokens of a page: the index is read in pages from the sink on.
+_PAGE = 16
 _NO_INDEX = "a preset without it (auto, 3k, 5k, 8k), or the scorer selectrep or exact"
 _PLAIN: dict[str, object] = {
     "sink": int,
@@ -286,6 +288,8 @@ def _check_index(config: AttentionConfig, indexed: bool) -> None:
         raise BadRequest(
             "the attention index scores keys un-rotated", "selection_rope relative or infllm, and extension on"
         )
+    if config.sink % _PAGE:
+        raise BadRequest(f"attention sink = {config.sink} with an index of the keys", f"a multiple of {_PAGE}")
 
 
 def _check_stages(stages: tuple[Stage, ...]) -> None:

@@ -38,7 +38,7 @@ class Stages:
     def __init__(self, config: AttentionConfig, layer: int, rope: RopeTables, average: Sequence[int] = ()) -> None:
         """`average`: for each stage, how many neighbouring queries of a block count as their mean (1 if empty); a
         tournament takes all as they are. Raises ValueError where a stage's query blocks are smaller than the first's,
-        where means do not divide them, and where streams would begin inside a page.
+        where means do not divide them, and where streams, or chunks that an index scores, would begin inside a page.
         """
         settings = config.layer(layer)
         self.settings, self.average = settings.stages, tuple(average) or (1,) * len(settings.stages)
@@ -49,6 +49,8 @@ class Stages:
             raise ValueError(f"means of {self.average} queries in blocks of {config.block_q}")
         if config.stream % PAGE or config.block_q % PAGE:
             raise ValueError(f"stream = {config.stream}, query blocks of {config.block_q}: multiples of {PAGE} wanted")
+        if self.indexed and config.sink % PAGE:
+            raise ValueError(f"sink = {config.sink} with an index: a multiple of {PAGE} wanted")
 
     def __len__(self) -> int:
         return len(self.settings)

@@ -299,6 +299,9 @@ def test_only_an_engine_with_an_index_takes_presets_that_need_one() -> None:
     for override in ({"selection_rope": "true"}, {"extension": False}):
         with pytest.raises(BadRequest, match="un-rotated"):
             choose(AttentionChoice(preset="3k-index", overrides=override), 131072, indexed=True)  # type: ignore[arg-type]
+    with pytest.raises(BadRequest, match=r"sink = 40.*16"):
+        choose(AttentionChoice(overrides={"sink": 40}), 8192, indexed=True)
+    assert choose(AttentionChoice(), 600, indexed=True).sink == 32
 
 
 def test_an_unknown_preset_is_refused_with_those_known() -> None:

@@ -208,6 +208,8 @@ def test_dynamic_extend_takes_a_piece_as_long_as_it_is(device: str) -> None:
 def test_streams_begin_at_a_page(device: str) -> None:
     with pytest.raises(ValueError, match="stream = 72"):
         Stages(replace(settings(), stream=72), 0, RopeTables.of(FREQUENCIES, 8, device))
+    with pytest.raises(ValueError, match="sink = 8 with an index"):
+        Stages(replace(settings(INDEX), sink=8), 0, RopeTables.of(FREQUENCIES, 8, device))
     with pytest.raises(ValueError, match="means of"):
         Stages(settings(), 0, RopeTables.of(FREQUENCIES, 8, device), (128, 1))
 

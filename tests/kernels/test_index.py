@@ -1,12 +1,16 @@
 """Encoding keys into the index, against the plain reference."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from tests.kernels import made
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.index import CODES, Index, encode, encoded, levels, scale_values
+from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.attention.kernels.oracle import BankKeys
 
 FP8 = torch.float8_e4m3fn
@@ -26,11 +30,19 @@ def basis(shape: made.Shape, device: str, seed: int = 2) -> Basis:
     return Basis(*(part.contiguous().to(device) for part in parts))
 
 
-def empty(sequences: int, room: int, shape: made.Shape, calibration: Basis) -> Index:
+def tables(rooms: Sequence[int], device: str, spare: int = 2) -> Tensor:
+    """Pages of sequences with room for so many tokens each, permuted over all of them, -1 behind their rooms."""
+    pages = [-(-room // PAGE) for room in rooms]
+    order = (spare + torch.randperm(sum(pages), generator=torch.Generator().manual_seed(7))).int().split(pages)
+    return pad_sequence(list(order), batch_first=True, padding_value=-1).to(device)
+
+
+def empty(table: Tensor, calibration: Basis) -> Index:
     """An index in which nothing was encoded: UNTOUCHED bytes."""
-    size = sequences, shape.kv_heads, room, width_of(shape.dim)
-    codes = torch.full(size, UNTOUCHED, dtype=torch.uint8, device=calibration.mean.device)
-    return Index(codes, codes[..., 0].clone(), calibration)
+    index = Index.empty(int(table.max()) + 3, table, calibration)
+    index.codes.fill_(UNTOUCHED)
+    index.scales.fill_(UNTOUCHED)
+    return index
 
 
 def counters(values: list[int], device: str) -> Tensor:
@@ -61,22 +73,22 @@ def test_scales_keep_scores_unbiased() -> None:
 def test_encode(device: str, dim: int, dtype: torch.dtype) -> None:
     shape = made.Shape(2, 2, dim)
     bank = made.bank([57, 33], shape, dtype, device)
-    index = empty(2, 90, shape, basis(shape, device))
+    index = empty(tables([57, 33], device), basis(shape, device))
     start, end = [5, 33], [57, 33]
     encode(bank, index, counters(start, device), counters(end, device), 60)
-    for sequence in range(2):
-        written = torch.zeros(90, dtype=torch.bool, device=device)
-        written[start[sequence] : end[sequence]] = True
-        assert (index.codes[sequence][:, ~written] == UNTOUCHED).all()
-        assert (index.scales[sequence][:, ~written] == UNTOUCHED).all()
+    found_codes, found_scales = index.read(0, 5, 57)
     _, k = next(BankKeys(bank, 0).runs(5, 57))
     codes, scales = encoded(k, index.basis)
-    off = (levels(codes) - levels(index.codes[0, :, 5:57])).abs()
+    off = (levels(codes) - levels(found_codes)).abs()
     assert (off > 0).float().mean() < 1e-4
     assert off.max() <= 1
-    steps = (index.scales[0, :, 5:57].int() - scales.int()).abs()
+    steps = (found_scales.int() - scales.int()).abs()
     assert steps.max() <= 1
     assert (steps > 0).float().mean() < 0.02
+    written = index.table[0, torch.arange(5, 57, device=device) // PAGE].long(), torch.arange(5, 57) % PAGE
+    index.codes[:, *written], index.scales[:, *written] = UNTOUCHED, UNTOUCHED
+    assert (index.codes == UNTOUCHED).all()
+    assert (index.scales == UNTOUCHED).all()
 
 
 def test_a_mean_key_is_zero(device: str) -> None:
@@ -89,7 +101,24 @@ def test_a_mean_key_is_zero(device: str) -> None:
 def test_encode_stops_at_most(device: str) -> None:
     shape = made.Shape(1, 1, 64)
     bank = made.bank([70], shape, torch.float32, device)
-    index = empty(1, 70, shape, basis(shape, device))
+    index = empty(tables([70], device), basis(shape, device))
     encode(bank, index, counters([0], device), counters([70], device), 40)
-    assert (index.codes[0, 0, 40:] == UNTOUCHED).all()
-    assert not (index.codes[0, 0, :40] == UNTOUCHED).all(1).any()
+    codes, _ = index.read(0, 0, 70)
+    assert (codes[0, 40:] == UNTOUCHED).all()
+    assert not (codes[0, :40] == UNTOUCHED).all(1).any()
+
+
+def test_encode_writes_no_page_that_is_not_there(device: str) -> None:
+    shape = made.Shape(1, 1, 64)
+    bank = made.bank([64, 64, 64], shape, torch.float32, device)
+    # The bank lacks the second sequence's first page, the index the third's; the first runs past its table's end.
+    bank.k_table[1, :, 0] = -1
+    table = tables([64, 64, 64], device)
+    table[2, 0] = -1
+    index = empty(table, basis(shape, device))
+    start, end = counters([60, 0, 0], device), counters([90, 16, 16], device)
+    encode(bank, index, start, end, 40)
+    codes, _ = index.read(0, 60, 64)
+    assert not (codes == UNTOUCHED).all(2).any()
+    index.codes[:, table[0, 3], 12:] = UNTOUCHED
+    assert (index.codes == UNTOUCHED).all()

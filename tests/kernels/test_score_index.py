@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 from tests.kernels import made
-from tests.kernels.test_index import basis
+from tests.kernels.test_index import basis, empty, tables
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.index_basis import width_of
 from unabridged.engine.attention.kernels.index import Index
 from unabridged.engine.attention.kernels.index_columns import Columns, scores
-from unabridged.engine.attention.kernels.layout import Span
+from unabridged.engine.attention.kernels.layout import PAGE, Span
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.kernels.score_index import score_index
 
@@ -37,7 +36,7 @@ class Case:
 
 CASES = [
     Case(made.Shape(8, 2, 128), (700, 320), (0, 1), (640, 272), Span(32, 40)),
-    Case(made.Shape(3, 1, 64), (560,), (0, 0, 0), (512, 16, 0), Span(5, 37), style="infllm"),
+    Case(made.Shape(3, 1, 64), (560,), (0, 0, 0), (512, 16, 0), Span(16, 37), style="infllm"),
     Case(made.Shape(9, 3, 64), (400,), (0,), (384,), Span(16, 23), tokens=8, average=2),
     Case(made.Shape(16, 2, 96), (300,), (0,), (288,), Span(64, 7), chunk=32),
     Case(made.Shape(2, 2, 256), (300,), (0,), (272,), Span(16, 16), tokens=4),
@@ -45,7 +44,7 @@ CASES = [
     # Neighbours share programs: rows that fill none, limits that a tile separates, past the span, before it.
     Case(made.Shape(4, 1, 128), (700,), (0,) * 3, (368, 432, 640), Span(16, 36), 16, 2, together=True),
     Case(made.Shape(6, 2, 64), (400, 500), (1,) * 6, (0, 16, 80, 144, 400, 464), Span(16, 30), 8, together=True),
-    Case(made.Shape(1, 1, 256), (400,), (0,) * 2, (320, 384), Span(5, 23), 16, together=True),
+    Case(made.Shape(1, 1, 256), (400,), (0,) * 2, (320, 384), Span(16, 23), 16, together=True),
 ]
 # Lengths of the real thing: several tiles a program, of every kind of launch.
 LONG = [
@@ -56,20 +55,28 @@ LONG = [
 
 
 def random_index(case: Case, device: str) -> Index:
-    """Random codes and scales, the largest scales past a sequence's length, where no score may show them."""
+    """Random codes and scales, the largest scales past a sequence's length and in other pages, where no score may show
+    them."""
     random = torch.Generator().manual_seed(5)
-    shape = len(case.lengths), case.shape.kv_heads, max(case.lengths) + 13
-    codes = torch.randint(256, (*shape, width_of(case.shape.dim)), generator=random, dtype=torch.uint8)
-    scales = torch.randint(40, 90, shape, generator=random, dtype=torch.uint8)
+    index = empty(tables([length + 13 for length in case.lengths], device), basis(case.shape, device))
+    index.codes.copy_(torch.randint(256, index.codes.shape, generator=random, dtype=torch.uint8))
+    scales = torch.randint(40, 90, index.scales.shape, generator=random, dtype=torch.uint8).to(device)
+    index.scales.fill_(255)
     for sequence, length in enumerate(case.lengths):
-        scales[sequence, :, length:] = 255
-    return Index(codes.to(device), scales.to(device), basis(case.shape, device))
+        at = torch.arange(length, device=device)
+        page = index.table[sequence, at // PAGE].long()
+        index.scales[:, page, at % PAGE] = scales[:, page, at % PAGE]
+    return index
 
 
 def run(case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Scores of the kernel and of the reference."""
+    return run_on(random_index(case, device), case, device, dtype)
+
+
+def run_on(index: Index, case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The same with an index of one's own."""
     shape, count = case.shape, len(case.sequence)
-    index = random_index(case, device)
     rows = made.rows(list(case.sequence), [limit + STREAM for limit in case.limits], list(case.limits), device)
     q = made.queries(count, case.tokens, shape, dtype, device)
     inv_freq = 10000.0 ** -(torch.arange(shape.dim // 2) / (shape.dim // 2))
@@ -119,3 +126,39 @@ def agree(ours: Tensor, theirs: Tensor) -> None:
 def test_other_ropes_are_refused(device: str) -> None:
     with pytest.raises(ValueError, match="chunk-indexed"):
         run(replace(CASES[0], style="chunk-indexed"), device, torch.float32)
+
+
+@pytest.mark.parametrize("tokens", [1, 16], ids=["few", "many"])
+def test_sequences_that_share_pages_score_like_sequences_of_their_own(device: str, tokens: int) -> None:
+    case = replace(CASES[0], lengths=(900, 900), sequence=(0, 1), limits=(864, 880), span=Span(32, 60), tokens=tokens)
+    index = random_index(case, device)
+    shared = 416 // PAGE
+    index.table[1, :shared] = index.table[0, :shared]
+    apart = empty(tables([913, 913], device, spare=9), index.basis)
+    for sequence in range(2):
+        to, of = (one.table[sequence].long() for one in (apart, index))
+        apart.codes[:, to], apart.scales[:, to] = index.codes[:, of], index.scales[:, of]
+    together, expected = run_on(index, case, device, torch.bfloat16)
+    agree(together, expected)
+    assert torch.equal(together, run_on(apart, case, device, torch.bfloat16)[0])
+    assert not torch.equal(together[0, :, 30:50], together[1, :, 30:50])
+
+
+@pytest.mark.parametrize("tokens", [1, 16], ids=["few", "many"])
+def test_a_row_without_pages_reads_nothing_outside(device: str, tokens: int) -> None:
+    # The first row has no page; the second's limit lies past its table, as of a row that counts on without a sequence.
+    case = replace(CASES[0], limits=(640, 1008), span=Span(32, 70), tokens=tokens)
+    index = random_index(case, device)
+    index.table[0].fill_(-1)
+    # What lies behind codes, scales and tables must not be read: a page that is not there would fault or show.
+    ours, _ = run_on(index, replace(case, limits=(0, 320)), device, torch.bfloat16)
+    past, _ = run_on(index, case, device, torch.bfloat16)
+    held = (index.table.shape[1] * PAGE - 32) // 16
+    assert (past[1, :, held:] == -torch.inf).all()
+    assert torch.equal(past[1, :, :18], ours[1, :, :18])
+    assert not past.isnan().any()
+
+
+def test_spans_begin_at_a_page(device: str) -> None:
+    with pytest.raises(ValueError, match="chunks begin at 5"):
+        run(replace(CASES[0], span=Span(5, 40)), device, torch.float32)

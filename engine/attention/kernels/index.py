@@ -7,6 +7,8 @@ c = clamp(floor, -8, 7), bits 3..2 y[W + i] / n as c in -2..1, bit 1 y[2W + i] /
 length and undoes on average what quantising took; its byte is a float's 3 lowest exponent and 5 highest mantissa bits,
 for 1/4 to 63. A query q guesses `s * sum_n (q @ query)_n level_n` for q.(k - mean).
 
+Codes lie in pages, as keys do: neither knows where its token stands, so what several contexts share is encoded once.
+
 Scoring reads four int8 planes off a byte without touching its neighbours in a word: PLANES says which bits and how many
 units of a plane's value make one level; the bit below them stands for the half, `value = unit * level` exactly.
 """
@@ -32,22 +34,38 @@ _KEYS = 32
 
 @dataclass(frozen=True)
 class Index:
-    """codes `[B, G, T, W]` and scales `[B, G, T]`, both uint8, of the keys of one layer, by position; undefined
-    where nothing was encoded."""
+    """codes `[G, pages, PAGE, W]` and scales `[G, pages, PAGE]`, both uint8, of the keys of one layer; undefined where
+    nothing was encoded. table `[B, P]` int32: the page of a sequence's positions 16p..16p+15, -1 for none.
+
+    Sequences may share pages: whoever encodes a key writes the same bytes."""
 
     codes: Tensor
     scales: Tensor
+    table: Tensor
     basis: Basis
+
+    @classmethod
+    def empty(cls, pages: int, table: Tensor, basis: Basis) -> "Index":
+        """Room for `pages` pages on the table's device; undefined until keys are encoded."""
+        heads, _, numbers = basis.key.shape
+        codes = torch.empty(heads, pages, PAGE, numbers // 4, dtype=torch.uint8, device=table.device)
+        return cls(codes, torch.empty(codes.shape[:3], dtype=torch.uint8, device=table.device), table, basis)
 
     @property
     def width(self) -> int:
         """W, code bytes a key."""
         return self.codes.shape[3]
 
+    def read(self, sequence: int, start: int, end: int) -> tuple[Tensor, Tensor]:
+        """Codes `[G, n, W]` and scales `[G, n]` of positions [start, end), which have pages; copied."""
+        at = torch.arange(start, end, device=self.table.device)
+        page, within = self.table[sequence, at // PAGE].long(), at % PAGE
+        return self.codes[:, page, within], self.scales[:, page, within]
+
 
 def plan_encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> Launch:
     """Encode positions [start[b], end[b]) of every sequence: `[B]` int32, on the device, at most `most` apart (what is
-    past that, or past the index's room, is not encoded). The caller advances its counters."""
+    past that, or in no page of the index, is not encoded). The caller advances its counters."""
     dim, width = bank.head_dim, index.width
     arguments: dict[str, Argument] = {
         "k": bank.k,
@@ -61,8 +79,11 @@ def plan_encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int)
         "most": most,
         "codes": index.codes,
         "scales": index.scales,
-        "pages": bank.k_table.shape[2],
-        "room": index.codes.shape[2],
+        "index_table": index.table,
+        "room": index.codes.shape[1],
+        "pages": min(bank.k_table.shape[2], index.table.shape[1]),
+        "bank_pages": bank.k_table.shape[2],
+        "index_pages": index.table.shape[1],
     }
     constants = {
         "G": bank.heads,
@@ -82,18 +103,21 @@ encode = runs(plan_encode)
 
 @triton.jit
 def _encode(
-    k, table, k_scale, mean, transform, weights, start, end, most, codes, scales, pages, room,
+    k, table, k_scale, mean, transform, weights, start, end, most, codes, scales, index_table, room, pages,
+    bank_pages, index_pages,
     G: tl.constexpr, D: tl.constexpr, DP: tl.constexpr, W: tl.constexpr, PAGE: tl.constexpr, KEYS: tl.constexpr,
     STEP: tl.constexpr,
 ):  # fmt: skip
     head = tl.program_id(1)
-    list_ = (tl.program_id(2) * G + head).to(tl.int64)
-    first = tl.load(start + tl.program_id(2))
-    last = tl.minimum(tl.minimum(tl.load(end + tl.program_id(2)), first + most), room)
+    sequence = tl.program_id(2).to(tl.int64)
+    first = tl.load(start + sequence)
+    last = tl.minimum(tl.minimum(tl.load(end + sequence), first + most), pages * PAGE)
     positions = first + tl.program_id(0) * KEYS + tl.arange(0, KEYS)
     if first + tl.program_id(0) * KEYS < last:
         there = positions < last
-        slot = tl.maximum(tl.load(table + list_ * pages + positions // PAGE, there, other=0), 0).to(tl.int64)
+        page = tl.load(index_table + sequence * index_pages + positions // PAGE, there, other=-1).to(tl.int64)
+        slot = tl.load(table + (sequence * G + head) * bank_pages + positions // PAGE, there, other=-1).to(tl.int64)
+        there = (page >= 0) & (slot >= 0)
         rows = k + (slot * PAGE + positions % PAGE) * D
         scale = tl.load(k_scale + head)
         y = tl.zeros((KEYS, 4 * W), tl.float32)
@@ -119,7 +143,7 @@ def _encode(
         kept = kept4 + kept2 + kept1 + kept0
         ratio = tl.where(square > 0, square / tl.where(square > 0, kept, 1.0), 1.0)
         small = (ratio.to(tl.int32, bitcast=True) - (125 << 23) + (1 << 17)) >> 18
-        at = list_ * room + positions
+        at = (head * room + page) * PAGE + positions % PAGE
         tl.store(codes + at[:, None] * W + tl.arange(0, W), byte.to(tl.uint8), there[:, None])
         tl.store(scales + at, tl.minimum(tl.maximum(small, 0), 255).to(tl.uint8), there)
 

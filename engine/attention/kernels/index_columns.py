@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.engine.attention.kernels.index import PLANES, Index, levels, scale_values
-from unabridged.engine.attention.kernels.layout import Rows, Span
+from unabridged.engine.attention.kernels.layout import PAGE, Rows, Span
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
 from unabridged.models.kernels.launch import Argument, Launch
 
@@ -151,20 +151,22 @@ def _turned(
 
 def scores(turned: Tensor, index: Index, rows: Rows, span: Span, chunk: int) -> Tensor:
     """The plain reference: turned `[R, M, H, D]`, rotated and averaged queries; `[R, G, C]` float32."""
-    dim, kv_heads = turned.shape[3], index.codes.shape[1]
+    dim, kv_heads = turned.shape[3], index.codes.shape[0]
     units = torch.tensor([unit for _, _, unit in PLANES], device=turned.device).repeat_interleave(index.width)
     out = turned.new_full((len(turned), kv_heads, span.chunks * chunk), -torch.inf, dtype=torch.float32)
     for row, own in enumerate(turned.float().unflatten(2, (kv_heads, -1)).transpose(1, 2).flatten(2, 3)):
-        sequence, end = int(rows.sequence[row]), min(int(rows.limits[row]), span.start + span.chunks * chunk)
+        sequence, held = int(rows.sequence[row]), index.table.shape[1] * PAGE
+        end = min(int(rows.limits[row]), span.start + span.chunks * chunk, held)
         if end <= span.start:
             continue
         x = own @ index.basis.query / units
         step = x.abs().amax((1, 2), keepdim=True) / 127
         bias = own @ index.basis.mean[..., None]
         top = bias.amax(1, keepdim=True)
-        level = levels(index.codes[sequence, :, span.start : end]) * units
+        codes, scales = index.read(sequence, span.start, end)
+        level = levels(codes) * units
         total = (x / step + 0.5).floor() @ level.transpose(1, 2) + ((bias - top) / step + 0.5).floor()
-        guess = total.amax(1) * scale_values(index.scales[sequence, :, span.start : end]) * step[..., 0] + top[..., 0]
+        guess = total.amax(1) * scale_values(scales) * step[..., 0] + top[..., 0]
         out[row, :, : end - span.start] = guess * dim**-0.5
     best: Tensor = out.view(*out.shape[:2], -1, chunk).amax(-1)
     return best

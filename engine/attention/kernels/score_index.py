@@ -13,7 +13,7 @@ from torch import Tensor
 from unabridged.engine.attention.config import SelectionRope
 from unabridged.engine.attention.kernels.index import Index
 from unabridged.engine.attention.kernels.index_columns import Columns, plan_columns
-from unabridged.engine.attention.kernels.layout import Rows, Span
+from unabridged.engine.attention.kernels.layout import PAGE, Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.kernels.score_index_kernel import score_few, score_many
@@ -47,12 +47,15 @@ def plan_score_index(
     queries (`average` neighbours averaged after rotation), the group's heads and the chunk's keys; -inf for chunks at
     or past a limit.
 
-    q `[R, T, H, D]` un-rotated; style "relative" or "infllm" (ValueError otherwise); `columns` is room for
-    T / average * H / G columns. A chunk is a multiple of 32 / W keys, 512 at most. `together`: all blocks are of one
-    sequence (undefined scores otherwise), and limits of neighbours lie close (else it is slow).
+    q `[R, T, H, D]` un-rotated; style "relative" or "infllm"; `columns` is room for T / average * H / G columns. The
+    span begins at a page; a chunk is a multiple of 32 / W keys, 512 at most. ValueError otherwise. `together`: all
+    blocks are of one sequence (undefined scores otherwise), and limits of neighbours lie close (else it is slow).
+    Positions past a sequence's table count as past its limit.
     """
     if style not in _POSITION:
         raise ValueError(f"the index cannot score with selection RoPE {style}: its keys are not rotated")
+    if span.start % PAGE:
+        raise ValueError(f"the index is read in pages: chunks begin at {span.start}, a multiple of {PAGE} is wanted")
     position = stream + _POSITION[style]
     few = columns.coefficients.shape[2] <= 8
     scoring = (
@@ -102,6 +105,7 @@ def _arguments(rows: Rows, index: Index, span: Span, scores: Tensor, columns: Co
     return {
         "codes": index.codes,
         "key_scales": index.scales,
+        "table": index.table,
         "coefficients": columns.coefficients,
         "offsets": columns.offsets,
         "steps": columns.steps,
@@ -110,7 +114,8 @@ def _arguments(rows: Rows, index: Index, span: Span, scores: Tensor, columns: Co
         "limits": rows.limits,
         "start": span.start,
         "chunks": span.chunks,
-        "room": index.codes.shape[2],
+        "room": index.codes.shape[1],
+        "pages": index.table.shape[1],
         "scores": scores,
     }
 
@@ -123,6 +128,7 @@ def _constants(index: Index, chunk: int, columns: Columns, keys: int, stages: in
         "M": padded,
         "L": chunk,
         "KEYS": keys,
+        "PAGE": PAGE,
         "STAGES": stages,
         "PLAIN": INTERPRETED,
     }

@@ -2,7 +2,7 @@
 
 A program takes tiles of keys by turns, those below every limit without masks and pipelined, then those that a limit
 cuts, and writes -inf to the rest. Keys of a tile become int8 planes in registers (index.PLANES), are multiplied with
-all columns, and shrink to the best of each chunk.
+all columns, and shrink to the best of each chunk. Spans begin at a page.
 """
 
 import triton
@@ -13,19 +13,19 @@ from unabridged.engine.attention.kernels.index import unpack_scale
 
 @triton.jit
 def score_few(
-    codes, key_scales, coefficients, offsets, steps, tops, sequence, limits, start, chunks, room, scores,
-    G: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, FOLD: tl.constexpr,
-    NEAR: tl.constexpr, STAGES: tl.constexpr, PLAIN: tl.constexpr,
+    codes, key_scales, table, coefficients, offsets, steps, tops, sequence, limits, start, chunks, room, pages, scores,
+    G: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, PAGE: tl.constexpr,
+    FOLD: tl.constexpr, NEAR: tl.constexpr, STAGES: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
     """A program: some tiles of one row and head."""
     SOME: tl.constexpr = KEYS // L
     row = tl.program_id(2)
     head = tl.program_id(1)
-    size = tl.maximum(tl.load(limits + row) - start, 0)
-    first = (tl.load(sequence + row) * G + head).to(tl.int64) * room + start
-    # A head of a sequence stays below 2^31 bytes, all of them do not.
-    codes += first * W
-    key_scales += first
+    size = tl.maximum(tl.minimum(tl.load(limits + row), pages * PAGE) - start, 0)
+    table += tl.load(sequence + row).to(tl.int64) * pages + start // PAGE
+    # A head's codes stay below 2^31 bytes, all of them do not.
+    codes += head.to(tl.int64) * room * (PAGE * W)
+    key_scales += head.to(tl.int64) * room * PAGE
     where = row.to(tl.int64) * G + head
     scores += where * chunks
     step = tl.load(steps + where)
@@ -41,21 +41,28 @@ def score_few(
     a1 = tl.load(column + 2 * W, own, other=0)
     a0 = tl.load(column + 3 * W, own, other=0)
     sums = tl.broadcast_to(tl.load(offsets + where * M + m % M)[None, :], (KEYS // FOLD, FOLD * M))
-    byte = tl.arange(0, KEYS // FOLD)[:, None] * (FOLD * W) + k
+    fold = tl.arange(0, KEYS // FOLD) * FOLD
     tiles = tl.cdiv(chunks, SOME)
     whole = tl.minimum(size // KEYS, chunks // SOME)
+    tile = tl.program_id(0)
+    page = _pages(table, tile, fold, tile < whole, KEYS, PAGE)
+    page_of_key = _pages(table, tile, keys, tile < whole, KEYS, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
-        at = tile * KEYS
-        code = tl.load(codes + at * W + byte).to(tl.int8, bitcast=True)
-        scale = tl.load(key_scales + at + keys)
+        code = tl.load(codes + _places(page, fold, PAGE)[:, None] * W + k).to(tl.int8, bitcast=True)
+        scale = tl.load(key_scales + _places(page_of_key, keys, PAGE))
+        # The table is read a tile ahead: what waits for it would keep the codes waiting.
+        following = tile + tl.num_programs(0)
+        page = _pages(table, following, fold, following < whole, KEYS, PAGE)
+        page_of_key = _pages(table, following, keys, following < whole, KEYS, PAGE)
         best = _best_of_few(code, scale, None, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top)
     tile = whole + tl.program_id(0)
     if tile == whole and tile < tiles:
-        at = tile * KEYS
-        there = size - at
-        code = tl.load(codes + at * W + byte, byte < there * W, other=0).to(tl.int8, bitcast=True)
-        scale = tl.load(key_scales + at + keys, keys < there, other=0)
+        there = size - tile * KEYS
+        page = _pages(table, tile, fold, fold < there, KEYS, PAGE)
+        code = tl.load(codes + _places(page, fold, PAGE)[:, None] * W + k).to(tl.int8, bitcast=True)
+        page_of_key = _pages(table, tile, keys, keys < there, KEYS, PAGE)
+        scale = tl.load(key_scales + _places(page_of_key, keys, PAGE))
         hidden = tl.where(keys < there, 0.0, float("-inf"))
         best = _best_of_few(code, scale, hidden, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top, tile * SOME + some < chunks)
@@ -66,9 +73,10 @@ def score_few(
 
 @triton.jit
 def score_many(
-    codes, key_scales, coefficients, offsets, steps, tops, sequence, limits, start, chunks, room, count, scores,
-    G: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, ROWS: tl.constexpr,
-    WHOLE: tl.constexpr, STAGES: tl.constexpr, PLAIN: tl.constexpr,
+    codes, key_scales, table, coefficients, offsets, steps, tops, sequence, limits, start, chunks, room, pages, count,
+    scores,
+    G: tl.constexpr, W: tl.constexpr, M: tl.constexpr, L: tl.constexpr, KEYS: tl.constexpr, PAGE: tl.constexpr,
+    ROWS: tl.constexpr, WHOLE: tl.constexpr, STAGES: tl.constexpr, PLAIN: tl.constexpr,
 ):  # fmt: skip
     """A program: some tiles of ROWS neighbouring rows of one sequence, and a head. All of `count` rows are covered: a
     last program does the last row several times."""
@@ -76,13 +84,13 @@ def score_many(
     begin = tl.program_id(2) * ROWS
     head = tl.program_id(1)
     row = tl.minimum(begin + tl.arange(0, ROWS), count - 1)
-    size = tl.maximum(tl.load(limits + row) - start, 0)
+    size = tl.maximum(tl.minimum(tl.load(limits + row), pages * PAGE) - start, 0)
     least = tl.min(size)
     most = tl.max(size)
-    first = (tl.load(sequence + begin) * G + head).to(tl.int64) * room + start
-    # A head of a sequence stays below 2^31 bytes, all of them do not.
-    codes += first * W
-    key_scales += first
+    table += tl.load(sequence + begin).to(tl.int64) * pages + start // PAGE
+    # A head's codes stay below 2^31 bytes, all of them do not.
+    codes += head.to(tl.int64) * room * (PAGE * W)
+    key_scales += head.to(tl.int64) * room * PAGE
     where = row.to(tl.int64) * G + head
     some = tl.arange(0, SOME)[:, None]
     out = scores + where[None, :] * chunks + some
@@ -96,30 +104,42 @@ def score_many(
     column = (tl.minimum(begin + m // M, count - 1).to(tl.int64) * G + head) * M + m % M
     a = tl.load(coefficients + column[None, :] * (4 * W) + n[:, None])
     offset = tl.load(offsets + column)[None, :]
-    byte = keys[:, None] * W + tl.arange(0, W)
+    byte = tl.arange(0, W)
     tiles = tl.cdiv(chunks, SOME)
     whole = tl.minimum(least // KEYS, chunks // SOME)
     cut = tl.minimum(tl.cdiv(most, KEYS), tiles)
     tile = tl.program_id(0)
-    scale = tl.load(key_scales + tile * KEYS + keys, tile < whole, other=0)
+    place = _places(_pages(table, tile, keys, tile < whole, KEYS, PAGE), keys, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
-        code = tl.load(codes + tile * (KEYS * W) + byte).to(tl.int8, bitcast=True)
-        # Bytes are too narrow for asynchronous copies, so the pipeline leaves them out.
+        code = tl.load(codes + place[:, None] * W + byte).to(tl.int8, bitcast=True)
+        scale = tl.load(key_scales + place)
         following = tile + tl.num_programs(0)
-        scale_of_following = tl.load(key_scales + following * KEYS + keys, following < whole, other=0)
+        place = _places(_pages(table, following, keys, following < whole, KEYS, PAGE), keys, PAGE)
         best = _best_of_many(code, scale, None, offset, a, M, L, KEYS, ROWS, W, WHOLE, PLAIN)
         tl.store(out + tile * SOME, best * step + top)
-        scale = scale_of_following
     for tile in tl.range(whole + tl.program_id(0), cut, tl.num_programs(0), num_stages=1):
         at = tile * KEYS
-        code = tl.load(codes + at * W + byte, byte < (most - at) * W, other=0).to(tl.int8, bitcast=True)
-        scale = tl.load(key_scales + at + keys, keys < most - at, other=0)
+        place = _places(_pages(table, tile, keys, keys < most - at, KEYS, PAGE), keys, PAGE)
+        code = tl.load(codes + place[:, None] * W + byte).to(tl.int8, bitcast=True)
+        scale = tl.load(key_scales + place)
         hidden = tl.where(keys[:, None] < size[None, :] - at, 0.0, float("-inf"))
         best = _best_of_many(code, scale, hidden, offset, a, M, L, KEYS, ROWS, W, WHOLE, PLAIN)
         tl.store(out + tile * SOME, best * step + top, tile * SOME + some < chunks)
     none = tl.full((SOME, ROWS), float("-inf"), tl.float32)
     for tile in tl.range(cut + tl.program_id(0), tiles, tl.num_programs(0), num_stages=1):
         tl.store(out + tile * SOME, none, tile * SOME + some < chunks)
+
+
+@triton.jit
+def _pages(table, tile, keys, there, KEYS: tl.constexpr, PAGE: tl.constexpr):
+    """Pages of a tile's keys; 0 where a key is not there."""
+    return tl.load(table + tile * (KEYS // PAGE) + keys // PAGE, there, other=0)
+
+
+@triton.jit
+def _places(page, keys, PAGE: tl.constexpr):
+    """Where keys lie in a head's memory; of a page that is not there, in the first."""
+    return tl.maximum(page, 0) * PAGE + keys % PAGE
 
 
 @triton.jit

@@ -9,7 +9,7 @@ from tests.kernels.made import Shape
 from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.index import Index, plan_encode
 from unabridged.engine.attention.kernels.index_columns import Columns
-from unabridged.engine.attention.kernels.layout import Span
+from unabridged.engine.attention.kernels.layout import PAGE, Span
 from unabridged.engine.attention.kernels.score_index import plan_score_index
 from unabridged.models.kernels.launch import Launch
 
@@ -18,8 +18,8 @@ def _index(shape: Shape) -> Index:
     width = width_of(shape.dim)
     numbers = meta.empty(shape.kv_heads, shape.dim, 4 * width)
     basis = Basis(meta.empty(shape.kv_heads, shape.dim), numbers, numbers, meta.empty(shape.kv_heads, 4 * width))
-    codes = meta.empty(1, shape.kv_heads, meta.CONTEXT, width, dtype=torch.uint8)
-    return Index(codes, codes[..., 0], basis)
+    table = meta.empty(1, meta.CONTEXT // PAGE, dtype=torch.int32)
+    return Index.empty(meta.CONTEXT // PAGE, table, basis)
 
 
 def _encode(shape: Shape) -> Launch:
