@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SYSTEM = "You are a helpful assistant. Answer from these documents.\n\n"
 # Any text that no document or question contains serves; it never reaches the model.
 _MARKER = "\ue000documents\ue001"
+_OPENING = ("system", SYSTEM + _MARKER)
 
 
 @dataclass(frozen=True)
@@ -53,21 +54,44 @@ class Prompt:
             dropped += 1
 
     def without_documents(self, turns: Sequence[Turn]) -> list[int]:
-        """The ids of a plain conversation."""
-        return self._tokenizer.chat(_pairs(turns))
+        """The ids of a plain conversation. Where the template refuses a system turn, what it says opens the first
+        question."""
+        try:
+            return self._tokenizer.chat(_pairs(turns))
+        except ModelUnsupported:
+            folded = _folded(turns)
+            if folded == _pairs(turns):
+                raise
+            return self._tokenizer.chat(folded)
 
     def _around(self, turns: Sequence[Turn]) -> tuple[list[int], list[int]]:
-        instructions = "\n".join(turn.content for turn in turns if turn.role == "system")
-        spoken = _pairs([turn for turn in turns if turn.role != "system"])
-        if instructions:
-            role, content = spoken[0]
-            spoken[0] = (role, f"{instructions}\n\n{content}")
+        spoken = _folded(turns)
+        if self._has_system:
+            return self._tokenizer.chat_around([_OPENING, *spoken], _MARKER)
+        # The documents open the first message instead.
+        role, content = spoken[0]
+        return self._tokenizer.chat_around([(role, f"{SYSTEM}{_MARKER}{content}"), *spoken[1:]], _MARKER)
+
+    @cached_property
+    def _has_system(self) -> bool:
+        """Whether the template puts a system turn in front of everything. Some refuse one, some put it into the last
+        question, where nothing that was read behind it would serve the next one."""
+        exchange = [("user", "?"), ("assistant", "!"), ("user", "?")]
         try:
-            return self._tokenizer.chat_around([("system", SYSTEM + _MARKER), *spoken], _MARKER)
+            first, later = (self._tokenizer.chat_around([_OPENING, *exchange[:n]], _MARKER)[0] for n in (1, 3))
         except ModelUnsupported:
-            # Templates without a system role: the documents open the first message instead.
-            role, content = spoken[0]
-            return self._tokenizer.chat_around([(role, f"{SYSTEM}{_MARKER}{content}"), *spoken[1:]], _MARKER)
+            return False
+        return first == later
+
+
+def _folded(turns: Sequence[Turn]) -> list[tuple[str, str]]:
+    """Without system turns: what they say opens the first of the others."""
+    instructions = "\n".join(turn.content for turn in turns if turn.role == "system")
+    spoken = _pairs([turn for turn in turns if turn.role != "system"])
+    if instructions and spoken:
+        role, content = spoken[0]
+        spoken[0] = (role, f"{instructions}\n\n{content}")
+    return spoken
 
 
 def _pairs(turns: Sequence[Turn]) -> list[tuple[str, str]]:

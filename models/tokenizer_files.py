@@ -15,7 +15,16 @@ from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.folder import ModelFolder, read_json
 
 # Tokens that end an answer by convention, whether or not the files list them as end tokens.
-END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|end|>")
+END_TOKENS = (
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "[|endofturn|]",
+)
 
 _LLAMA3_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
