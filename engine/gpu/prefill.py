@@ -34,16 +34,24 @@ class Part:
 class Prefill:
     """See the module. ValueError where a part does not fit its row."""
 
-    def __init__(self, model: Llama, config: AttentionConfig, pool: GpuPool, rows: int, room: int) -> None:
+    def __init__(
+        self,
+        model: Llama,
+        config: AttentionConfig,
+        pool: GpuPool,
+        rows: int,
+        room: int,
+        average: dict[str, int] | None = None,
+    ) -> None:
         """`rows`: sequences at a time. `room`: tokens of a sequence at most; what selecting needs of memory grows with
-        it where it exceeds the window."""
+        it where it exceeds the window. `average`: see PrefillAttention."""
         self._model, self._pool = model, pool
         self._tables = Tables(rows, model.config.kv_heads, room, pool.device)
         rope = RopeTables.of(inv_freq(model.config), self._tables.room + config.block_q, pool.device)
         # Whoever never selects needs no columns of the index.
         selects = room > config.dense_below
         config = config if selects else unindexed(config)
-        self._attention = PrefillAttention(config, model.config.heads, pool.caches(self._tables), rope)
+        self._attention = PrefillAttention(config, model.config.heads, pool.caches(self._tables), rope, average)
         self._encodes = all(stages.indexed for stages in self._attention.stages)
 
     def put(self, row: int, runs: Sequence[Run]) -> None:
