@@ -1,8 +1,9 @@
 """Text to token ids and back, from the model's own files. Torch-free.
 
 Plain text is data: `encode` never adds a special token and never recognises one, whatever the text spells. Special
-tokens come from the chat template alone (`chat`, `chat_around`). Byte-level BPE only: each token is a run of bytes,
-which makes decoding exact and streaming safe. A tokenizer that we cannot rebuild exactly is refused, never guessed.
+tokens come from the chat template alone (`chat`, `chat_around`). BPE only, byte-level or with byte fallback: each token
+is a run of bytes, which makes decoding exact and streaming safe. A tokenizer that we cannot rebuild exactly is refused,
+never guessed.
 """
 
 import codecs
@@ -10,7 +11,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tokenizers import Tokenizer as Encoder
 
 from unabridged.models.chat import ChatTemplate, Special, Turn
 from unabridged.models.errors import ModelUnsupported
+from unabridged.models.sentence_pieces import SPACE, piece_bytes
 from unabridged.models.tokenizer_files import TokenizerFiles, byte_alphabet, read_tokenizer_files
 
 # UTF-8 lead bytes: first, last, their payload, and how many bits follow.
@@ -123,14 +125,14 @@ class Tokenizer:
     @cached_property
     def _bytes(self) -> list[bytes]:
         """The bytes of each token, by id; of a special token none."""
-        alphabet = byte_alphabet()
+        plain, text = (piece_bytes, piece_bytes) if self._files.sentence_pieces else (_token_bytes, str.encode)
         vocab: dict[str, int] = self._files.spec["model"]["vocab"]
-        added = {one["id"]: b"" if one["special"] else one["content"].encode() for one in self._files.added}
+        added = {one["id"]: b"" if one["special"] else text(one["content"]) for one in self._files.added}
         size = 1 + max(max(vocab.values()), max(added, default=0))
         table = [b""] * size
         for token, index in vocab.items():
             if index not in added:
-                table[index] = _token_bytes(token, alphabet)
+                table[index] = plain(token)
         for index, content in added.items():
             table[index] = content
         return table
@@ -141,7 +143,9 @@ class Tokenizer:
 
     @cached_property
     def _unfit(self) -> re.Pattern[str]:
-        """Matches one character that cannot be encoded: lone surrogates have no UTF-8, others no token."""
+        """Matches one character that cannot be encoded: lone surrogates have no UTF-8, others no token of their own."""
+        if self._files.sentence_pieces:
+            return re.compile(f"[\ud800-\udfff{SPACE}]")
         vocab = self._files.spec["model"]["vocab"]
         missing = [byte for char, byte in byte_alphabet().items() if char not in vocab]
         spans = filter(None, map(_characters, missing))
@@ -165,7 +169,8 @@ class StreamDecoder:
         return self._decoder.decode(b"", final=True)
 
 
-def _token_bytes(token: str, alphabet: Mapping[str, int]) -> bytes:
+def _token_bytes(token: str) -> bytes:
+    alphabet = byte_alphabet()
     try:
         return bytes(alphabet[char] for char in token)
     except KeyError as error:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from unabridged.models import sentence_pieces
 from unabridged.models.container import read_header
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.folder import ModelFolder, read_json
@@ -31,9 +32,16 @@ _LLAMA3_SPLIT = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
+# The same, but that each digit is alone.
+_QWEN2_SPLIT = _LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
+
 
 def _byte_level(use_regex: bool) -> dict[str, Any]:
     return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": use_regex}
+
+
+def _split(regex: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
 
 
 def _sequence(*parts: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +49,9 @@ def _sequence(*parts: dict[str, Any]) -> dict[str, Any]:
 
 
 _DIGITS = {"type": "Digits", "individual_digits": True}
-_LLAMA3 = {"type": "Split", "pattern": {"Regex": _LLAMA3_SPLIT}, "behavior": "Isolated", "invert": False}
+
+
+_NFC = {"type": "NFC"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,14 @@ class _Pre:
 
     pre_tokenizer: dict[str, Any]
     whole_words: bool = False
+    normalizer: dict[str, Any] | None = None
 
 
 _PRE = {
     "gpt-2": _Pre(_byte_level(use_regex=True)),
     "smollm": _Pre(_sequence(_DIGITS, _byte_level(use_regex=True))),
-    "llama-bpe": _Pre(_sequence(_LLAMA3, _byte_level(use_regex=False)), whole_words=True),
+    "llama-bpe": _Pre(_sequence(_split(_LLAMA3_SPLIT), _byte_level(use_regex=False)), whole_words=True),
+    "qwen2": _Pre(_sequence(_split(_QWEN2_SPLIT), _byte_level(use_regex=False)), normalizer=_NFC),
 }
 
 _CONTROL, _USER_DEFINED = 3, 4
@@ -76,6 +88,11 @@ class TokenizerFiles:
     def added(self) -> list[dict[str, Any]]:
         """Tokens outside the merges: special ones, and ones that a user added."""
         return list(self.spec["added_tokens"])
+
+    @property
+    def sentence_pieces(self) -> bool:
+        """Whether tokens are text (`models.sentence_pieces`) and not byte-level."""
+        return sentence_pieces.is_sentence_pieces(self.spec)
 
 
 def read_tokenizer_files(path: Path) -> TokenizerFiles:
@@ -112,9 +129,14 @@ def _from_hf(folder: Path) -> TokenizerFiles:
 def _reduced(raw: Mapping[str, Any]) -> dict[str, Any]:
     """What decides ids. Post-processors add special tokens, padding and truncation change lengths: they go."""
     model = raw.get("model") or {}
+    if sentence_pieces.is_sentence_pieces(raw):
+        added = list(raw.get("added_tokens") or ())
+        return {"version": "1.0", "added_tokens": added, **sentence_pieces.reduced(raw), "model": dict(model)}
     if model.get("type") != "BPE" or not _is_byte_level(raw.get("decoder")):
         found = f"{model.get('type', 'no')} with decoder {(raw.get('decoder') or {}).get('type', 'none')}"
-        raise ModelUnsupported(f"tokenizer.json: model {found}", "this version runs byte-level BPE")
+        raise ModelUnsupported(
+            f"tokenizer.json: model {found}", "this version runs BPE, byte-level or with byte fallback"
+        )
     kept = {key: raw.get(key) for key in ("normalizer", "pre_tokenizer")}
     added = list(raw.get("added_tokens") or ())
     return {"version": "1.0", "added_tokens": added, **kept, "decoder": {**_byte_level(True)}, "model": dict(model)}
@@ -162,7 +184,7 @@ def _from_gguf(file: Path) -> TokenizerFiles:
     spec = {
         "version": "1.0",
         "added_tokens": added,
-        "normalizer": None,
+        "normalizer": pre.normalizer,
         "pre_tokenizer": pre.pre_tokenizer,
         "decoder": _byte_level(True),
         "model": {

@@ -11,6 +11,7 @@ from tests.models.conftest import TinyLlama
 from tests.models.gguf_files import finish, write_llama
 from tests.models.test_llama import LLAMA3, ours, theirs
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import Qwen2Tokenizer
 
 from unabridged.models.container import read_header
 from unabridged.models.errors import ModelDamaged, ModelError, ModelNotFound, ModelUnsupported
@@ -161,7 +162,18 @@ def test_llama3_tokenizers_are_rebuilt_exactly(tmp_path: Path) -> None:
     assert tokenizer.eos_ids == {len(tokens) - 1}
 
 
-@pytest.mark.parametrize(("model", "pre"), [("llama", "default"), ("gpt2", "qwen2"), ("gpt2", "never-heard")])
+def test_qwen_tokenizers_are_rebuilt_as_transformers_makes_them(tmp_path: Path) -> None:
+    tokens = [*byte_alphabet(), "th", "Ġth", "12", "\u010a\u010a", "<|endoftext|>"]
+    merges = ["t h", "Ġ th", "1 2", "\u010a \u010a"]
+    write_tokenizer(tmp_path / "t.gguf", tokens, merges, "qwen2")
+    vocab = {token: index for index, token in enumerate(tokens)}
+    theirs_ = Qwen2Tokenizer(vocab=vocab, merges=[tuple(merge.split()) for merge in merges], split_special_tokens=True)
+    tokenizer = OurTokenizer.load(tmp_path / "t.gguf")
+    for text in ("the 12345\n\n the x", "don't  stop\r\n\n", "e\u0301 and é 123", "thth th"):
+        assert tokenizer.encode(text) == theirs_.encode(text)
+
+
+@pytest.mark.parametrize(("model", "pre"), [("llama", "default"), ("gpt2", "never-heard")])
 def test_a_tokenizer_that_we_cannot_rebuild_is_refused(tmp_path: Path, model: str, pre: str) -> None:
     write_tokenizer(tmp_path / "t.gguf", list(byte_alphabet()), ["t h"], pre, model)
     with pytest.raises(ModelUnsupported, match=f"{model} with pre-tokenizer {pre}"):
