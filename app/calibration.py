@@ -24,10 +24,12 @@ _CHARACTERS = 8 * TOKENS
 
 
 def calibrate(model: "InstalledModel", texts: Sequence[Path], tell: Callable[[str], None]) -> Path:
-    """Measure, store, and give the path. Raises ModelError when the texts are too short or hold no text."""
+    """Measure, store, and give the path. Raises ModelError when the texts are too short or hold no text,
+    ModelUnsupported for a model whose attention has no use for an index."""
     from unabridged.engine.attention.calibrate import basis, observe
     from unabridged.engine.attention.config import for_window
     from unabridged.engine.attention.index_basis import Calibration, store, width_of
+    from unabridged.engine.attention.support import gpu_refusal
     from unabridged.models.load import load_model
     from unabridged.models.tokenizer import Tokenizer
 
@@ -35,6 +37,8 @@ def calibrate(model: "InstalledModel", texts: Sequence[Path], tell: Callable[[st
     prefix = _prefix(tokenizer)
     documents = pieces(tokenizer, texts, min(TOKENS, model.window - len(prefix)))
     loaded = load_model(model.path)
+    if refusal := gpu_refusal(loaded.config):
+        raise ModelUnsupported(f"{model.name} needs no calibration: {refusal}", "the index serves the GPU's attention")
     stream = for_window(model.window).stream
     tell(f"reading {len(documents)} pieces of {len(documents[0]):,} tokens")
     layers = [

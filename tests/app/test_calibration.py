@@ -1,5 +1,6 @@
 """`models calibrate`: which text is read, and that the result is stored with the model it was made for."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from tests.engine.tiny import save_tiny
 
 from unabridged.app.calibration import PIECES, calibrate, pieces
 from unabridged.engine.attention.index_basis import load
-from unabridged.models.errors import ModelError
+from unabridged.models.errors import ModelError, ModelUnsupported
 from unabridged.models.registry import Problem, Registry
 from unabridged.models.tokenizer import Tokenizer
 
@@ -25,6 +26,17 @@ def test_the_result_is_stored_with_the_model(tmp_path: Path) -> None:
     assert len(found.layers) == 2
     assert found.tokens == PIECES * int(told[0].split()[-2])
     assert Problem(path.name, "is not part of the model") not in Registry(tmp_path).verify("mine")
+
+
+def test_a_model_whose_attention_needs_the_cpu_is_refused(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path / "mine")
+    raw = json.loads((folder / "config.json").read_text())
+    raw |= {"architectures": ["MistralForCausalLM"], "sliding_window": 64}
+    (folder / "config.json").write_text(json.dumps(raw))
+    text = tmp_path / "prose.txt"
+    text.write_text(PROSE)
+    with pytest.raises(ModelUnsupported, match="mine needs no calibration: layers with a sliding window"):
+        calibrate(Registry(tmp_path).get("mine"), [text], print)
 
 
 def test_pieces_come_from_all_over_the_text(tmp_path: Path) -> None:
