@@ -1,5 +1,6 @@
 """The runner on the CPU: our attention over a pool in host memory, one forward pass at a time."""
 
+import sys
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -84,6 +85,7 @@ class CpuRunner:
 
     page = 1
     ahead = 1
+    room = sys.maxsize
 
     def __init__(self, model: Llama, pool: KvPool, chunk: int) -> None:
         """`chunk`: tokens of a forward pass."""

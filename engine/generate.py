@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from unabridged import __version__
-from unabridged.engine.attention.config import choose
+from unabridged.engine.attention.config import choose, for_window
 from unabridged.engine.cpu import CpuRunner
 from unabridged.engine.errors import EngineUnavailable
 from unabridged.engine.events import PROTOCOL, Event, Generate, Prefill, Ready
@@ -57,6 +57,7 @@ class TorchBackend:
             store,
             tokenizer,
             shape.vocab_size,
+            for_window(shape.window),
             lambda choice: choose(choice, shape.window),
             self._fingerprint,
         )

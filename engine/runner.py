@@ -63,10 +63,12 @@ CourseT = TypeVar("CourseT", bound=Course)
 
 class Runner(Protocol[CourseT]):
     """One device with a model on it and a pool of KV. `page`: an entry that others follow fills up so many slots;
-    `ahead`: slots that an answer needs behind its prompt when it begins."""
+    `ahead`: slots that an answer needs behind its prompt when it begins; `room`: slots of a context at most, those that
+    stand in it twice counted twice."""
 
     page: int
     ahead: int
+    room: int
 
     def course(self, filled: Sequence[Run], room: Sequence[Run], read: int, config: AttentionConfig) -> CourseT:
         """A context of the slots `filled` and then `room`, of which the first `read` hold KV already."""

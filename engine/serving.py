@@ -16,6 +16,7 @@ from unabridged.engine.events import AttentionChoice, Event, Finished, Generate,
 from unabridged.engine.kv.blocks import whole_blocks
 from unabridged.engine.kv.cache import KvCache
 from unabridged.engine.kv.store import KvStore
+from unabridged.engine.layout import filled
 from unabridged.engine.reading import Held, Reader
 from unabridged.engine.runner import CourseT, Runner
 from unabridged.engine.sampling import check
@@ -34,15 +35,16 @@ class Serving(Generic[CourseT]):
         store: KvStore | None,
         tokenizer: Tokenizer,
         vocabulary: int,
+        config: AttentionConfig,
         choose: Callable[[AttentionChoice], AttentionConfig],
         fingerprint: str,
     ) -> None:
-        """`vocabulary`: token ids lie below it; `choose`: a request's attention, raises BadRequest; `fingerprint`: what
-        stored KV depends on besides the tokens."""
+        """`vocabulary`: token ids lie below it; `config`: how segments are read; `choose`: a request's attention,
+        raises BadRequest; `fingerprint`: what stored KV depends on besides the tokens."""
         self._runner, self._cache, self._tokenizer = runner, cache, tokenizer
         self._vocabulary, self._choose = vocabulary, choose
         filler = tokenizer.encode("\n")[0]
-        self._reader = Reader(runner, cache, store, choose(AttentionChoice()), fingerprint, filler)
+        self._reader = Reader(runner, cache, store, config, fingerprint, filler)
         self._running = self._waiting = self._ended = 0
 
     def run(self, request: Generate | Prefill) -> Iterator[Event | None]:
@@ -110,7 +112,9 @@ class Serving(Generic[CourseT]):
                 raise BadRequest(f"token id {wrong} is not in the vocabulary of {self._vocabulary}")
         unique = {one for one in (prefix, *segments) if one}
         wanted = sum(whole_blocks(len(one) // 4) for one in unique) + whole_blocks(len(prompt) + self._runner.ahead)
-        limit = self._cache.pool.slots
+        whole = sum(filled(len(one) // 4, self._runner.page) for one in (prefix, *segments)) + len(prompt)
+        limit = min(self._cache.pool.slots, self._runner.room)
+        wanted = max(wanted, whole + self._runner.ahead)
         if wanted > limit:
             tokens = (len(prefix) + sum(len(one) for one in segments)) // 4 + len(prompt)
             raise ContextTooLong(

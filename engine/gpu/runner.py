@@ -1,0 +1,223 @@
+"""The runner on the GPU: prompts and documents by pieces, answers together, over one pool in GPU memory.
+
+Requests may ask for different attention: each configuration has a lane of its own, with what it needs of workspace and
+recorded steps. The engine's own stays; of others those that nobody uses go when the next one comes.
+"""
+
+import time
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.attention.device import Taken
+from unabridged.engine.attention.kernels.layout import PAGE
+from unabridged.engine.events import AttentionReport, Sampling
+from unabridged.engine.gpu.batch import DecodeBatch
+from unabridged.engine.gpu.decoding import Answering, Decoder
+from unabridged.engine.gpu.pace import Pace
+from unabridged.engine.gpu.pool import GpuPool
+from unabridged.engine.gpu.prefill import Part, Prefill
+from unabridged.engine.gpu.steps import Captured
+from unabridged.engine.kv.blocks import Run
+from unabridged.engine.sampling import Sampler
+from unabridged.models.llama import Llama
+
+# Contexts that one forward pass reads at most.
+_CONTEXTS = 16
+# Tokens of a piece while answers are under way: they wait for it.
+_SMALL = 512
+# Slots that an answer has ahead: steps are launched for all before each can say that it needs more.
+_AHEAD = 8
+
+
+@dataclass(eq=False)
+class Lane:
+    """What serves the contexts that attend by one configuration. `rows`: whose slots each row of the prefill's table
+    holds, and how many of the runs."""
+
+    prefill: Prefill
+    decoder: Decoder
+    rows: "list[tuple[GpuCourse | None, int]]" = field(default_factory=lambda: [(None, 0)] * _CONTEXTS)
+    courses: int = 0
+
+
+class GpuCourse:
+    """See runner.Course."""
+
+    def __init__(self, runner: "GpuRunner", lane: Lane, config: AttentionConfig, runs: list[Run], read: int) -> None:
+        self.lane, self.config, self.runs = lane, config, runs
+        self.hidden = torch.zeros(0)  # of the token read last, `[1, hidden]`
+        self.masks: Sequence[Taken] = ()
+        self.coverages: list[float] = []
+        self._runner, self._read = runner, read
+        self._answer: Answering | None = None
+        lane.courses += 1
+
+    @property
+    def length(self) -> int:
+        """See runner.Course."""
+        return self._answer.known if self._answer else self._read
+
+    @property
+    def short(self) -> bool:
+        """See runner.Course."""
+        stored = self._answer.launched if self._answer else self._read
+        return sum(run.length for run in self.runs) < stored + _AHEAD
+
+    def fits(self, wanted: int) -> int:
+        """See runner.Course."""
+        return wanted
+
+    def extend(self, runs: Iterable[Run]) -> None:
+        """See runner.Course."""
+        if self._answer:
+            self.lane.decoder.extend(self._answer, list(runs))
+        else:
+            self.runs += runs
+
+    def was_read(self, tokens: int, hidden: Tensor) -> None:
+        """The runner has appended tokens; `hidden` `[1, hidden]` of the last."""
+        self._read += tokens
+        self.hidden = hidden
+
+    def first(self, sampling: Sampling, prompt: Sequence[int], span: tuple[int, int] | None) -> int:
+        """See runner.Course."""
+        logits = self._runner.model.logits(self.hidden)[0].float().cpu()
+        token = Sampler(sampling, prompt)(logits)
+        seen = range(*span) if span else range(0)
+        self._answer = Answering(self.runs, self._read, [*prompt, token], sampling, self.masks, seen)
+        self.lane.decoder.join(self._answer)
+        return token
+
+    def next(self) -> int:
+        """See runner.Course."""
+        assert self._answer is not None
+        began = time.perf_counter()
+        token = self.lane.decoder.next(self._answer)
+        self._runner.pace.decoded(time.perf_counter() - began)
+        return token
+
+    def looked(self) -> tuple[tuple[int, float], ...]:
+        """See runner.Course."""
+        if self._answer is None or self._answer.look is None:
+            return ()
+        look, self._answer.look = self._answer.look, None
+        return look.read()
+
+    def report(self) -> AttentionReport:
+        """See runner.Course. Waits for the device; the answer goes on, if it does, in another row."""
+        if self._answer:
+            coverage = self.lane.decoder.coverage(self._answer)
+            self.coverages += [] if coverage is None else [coverage]
+            self.masks = self.lane.decoder.masks(self._answer)
+        length = self.length
+        if length < self.config.dense_below:
+            return AttentionReport(kind="dense", preset="dense", context=length, attended=length, coverage=1.0)
+        return AttentionReport(
+            kind="sparse",
+            preset=self.config.name,
+            context=length,
+            attended=attended(self.config, self.masks, length),
+            coverage=sum(self.coverages) / len(self.coverages) if self.coverages else 1.0,
+        )
+
+    def close(self) -> None:
+        """See runner.Course."""
+        if self._answer:
+            self.lane.decoder.leave(self._answer)
+        self.lane.rows = [(None, 0) if course is self else (course, runs) for course, runs in self.lane.rows]
+        self.lane.courses -= 1
+
+
+def attended(config: AttentionConfig, masks: Sequence[Taken], length: int) -> int:
+    """Keys that a query at `length` attends to by these masks, the mean over layers and lists. Waits for the device."""
+    if not masks:
+        return length
+    counts: list[float] = torch.stack([one.kept[-1].count.float().mean() for one in masks]).tolist()
+    kept = [
+        min(config.sink, one.limit) + count * config.layer(layer).stages[-1].chunk + length - one.limit
+        for layer, (one, count) in enumerate(zip(masks, counts, strict=True))
+    ]
+    return min(length, round(sum(kept) / len(kept)))
+
+
+class GpuRunner:
+    """See runner.Runner."""
+
+    page = PAGE
+    ahead = _AHEAD
+
+    def __init__(self, model: Llama, pool: GpuPool, config: AttentionConfig, slots: int, chunk: int) -> None:
+        """`config`: the engine's own; `slots`: requests at a time; `chunk`: tokens of a forward pass at most."""
+        self.model, self.pace = model, Pace()
+        self._pool, self._slots, self._chunk, self._config = pool, slots, chunk, config
+        self.room = pool.slots
+        self._lanes = {config: self._lane(config)}
+
+    def record(self) -> Captured:
+        """Record the steps of the engine's own configuration, before any request comes."""
+        decoder, sparse = self._lanes[self._config].decoder, self._pool.slots > self._config.dense_below
+        done = Captured(0, 0.0, 0)
+        for dense in (True, False) if sparse else (True,):
+            for batch in (decoder.alone, decoder.shared.get(dense)):
+                if batch is not None:
+                    more = batch.capture(dense)
+                    done = Captured(done.graphs + more.graphs, done.seconds + more.seconds, done.bytes + more.bytes)
+        return done
+
+    def course(self, filled: Sequence[Run], room: Sequence[Run], read: int, config: AttentionConfig) -> GpuCourse:
+        """See runner.Runner."""
+        if config not in self._lanes:
+            idle = [other for other, lane in self._lanes.items() if not lane.courses and other != self._config]
+            for other in idle:
+                del self._lanes[other]
+            self._lanes[config] = self._lane(config)
+        return GpuCourse(self, self._lanes[config], config, [*filled, *room], read)
+
+    def chunk(self) -> int:
+        """See runner.Runner."""
+        decoding = self.decoding
+        if not self.pace.reads(decoding):
+            return 0
+        return min(self._chunk, _SMALL) if decoding else self._chunk
+
+    @property
+    def decoding(self) -> bool:
+        """Whether answers are under way."""
+        return any(len(lane.decoder) for lane in self._lanes.values())
+
+    def read(self, parts: Sequence[tuple[GpuCourse, "array[int]"]]) -> None:
+        """See runner.Runner. Waits for the device: whoever cancels waits for one pass at most."""
+        began = time.perf_counter()
+        for at in range(0, len(parts), _CONTEXTS):
+            self._pass(parts[at : at + _CONTEXTS])
+        if self._pool.device.type == "cuda":
+            torch.cuda.synchronize(self._pool.device)
+        self.pace.read(time.perf_counter() - began, self.decoding)
+
+    def _pass(self, parts: Sequence[tuple[GpuCourse, "array[int]"]]) -> None:
+        lane = parts[0][0].lane
+        assert all(course.lane is lane for course, _ in parts), "contexts of one pass attend alike"
+        for row, (course, _) in enumerate(parts):
+            if lane.rows[row] != (course, len(course.runs)):
+                lane.prefill.put(row, course.runs)
+                lane.rows[row] = course, len(course.runs)
+        hidden = lane.prefill.read([Part(row, course.length, ids) for row, (course, ids) in enumerate(parts)])
+        for (course, ids), own in zip(parts, hidden.split(1), strict=True):
+            course.was_read(len(ids), own.clone())
+            course.masks = ()
+        last, _ = parts[-1]
+        last.masks = lane.prefill.taken()
+        last.coverages = [lane.prefill.coverage()] if last.masks else []
+
+    def _lane(self, config: AttentionConfig) -> Lane:
+        prefill = Prefill(self.model, config, self._pool, _CONTEXTS, self._pool.slots)
+
+        def batch(rows: int) -> DecodeBatch:
+            return DecodeBatch(self.model, config, self._pool, rows, self._pool.slots, mass=True)
+
+        return Lane(prefill, Decoder(batch, self._slots))

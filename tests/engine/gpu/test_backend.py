@@ -1,0 +1,238 @@
+"""Whole requests through the GPU's engine beside the CPU's: padding, conversations, several at once, cancelling."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from tests.engine.tiny import save_tiny
+
+from unabridged.engine.backend import Backend
+from unabridged.engine.errors import BadRequest
+from unabridged.engine.events import (
+    AttentionChoice,
+    Event,
+    Finished,
+    Generate,
+    Prefill,
+    Progress,
+    Sampling,
+    Segment,
+    Token,
+    pack_ids,
+)
+from unabridged.engine.generate import TorchBackend
+from unabridged.engine.gpu.backend import GpuBackend
+from unabridged.engine.options import EngineOptions
+from unabridged.models.tokenizer import Tokenizer
+
+# In the interpreter numpy remarks on log 0, and on the keys behind a prompt's end that its repeated queries see.
+pytestmark = pytest.mark.filterwarnings("ignore:divide by zero", "ignore:All-NaN")
+
+WINDOW = 256
+ANSWER = 4
+Make = Callable[..., GpuBackend]
+
+
+def text(length: int, seed: int = 0) -> list[int]:
+    return torch.randint(0, 256, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # One layer of one head: a step takes the interpreter half a second as it is.
+    return save_tiny(tmp_path_factory.mktemp("models") / "tiny", WINDOW, dim=64, layers=1, heads=2, kv_heads=1)
+
+
+@pytest.fixture
+def gpu(model: Path, device: str) -> Make:
+    def make(**options: object) -> GpuBackend:
+        fields = {"kv_bytes": 1 << 20, "kv_dtype": "float32", "prefill_chunk": 64, "slots": 3, **options}
+        return GpuBackend(model, EngineOptions(**fields), device, torch.float32)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def cpu(model: Path) -> TorchBackend:
+    return TorchBackend(model, EngineOptions(threads=1, kv_bytes=4 << 20, kv_dtype="float32"))
+
+
+def request(
+    prompt: Sequence[int],
+    segments: Sequence[Sequence[int]] = (),
+    prefix: Sequence[int] = (),
+    id: str = "r",
+    choice: AttentionChoice | None = None,
+    **sampling: object,
+) -> Generate:
+    return Generate(
+        id=id,
+        prefix=pack_ids(prefix),
+        segments=tuple(Segment(pack_ids(one)) for one in segments),
+        prompt=pack_ids(prompt),
+        sampling=Sampling(**{"max_tokens": ANSWER, **sampling}),  # type: ignore[arg-type]
+        attention=choice or AttentionChoice(),
+    )
+
+
+def ids_of(events: Sequence[Event]) -> list[int]:
+    return [one for event in events if isinstance(event, Token) for one in event.ids]
+
+
+def ask(of: Backend, asked: Generate | Prefill) -> tuple[list[int], Finished, list[Event]]:
+    events = [event for event in of.run(asked) if event is not None]
+    last = events[-1]
+    assert isinstance(last, Finished)
+    return ids_of(events), last, events
+
+
+def together(of: Backend, asked: Sequence[Generate]) -> dict[str, list[Event]]:
+    """All events of requests that take turns."""
+    runs = {one.id: of.run(one) for one in asked}
+    events: dict[str, list[Event]] = {id: [] for id in runs}
+    while runs:
+        for id, run in list(runs.items()):
+            event = next(run)
+            events[id] += [] if event is None else [event]
+            if isinstance(event, Finished):
+                del runs[id]
+    return events
+
+
+def read(events: Sequence[Event], phase: str) -> int:
+    return max((event.done for event in events if isinstance(event, Progress) and event.phase == phase), default=0)
+
+
+@pytest.fixture(scope="module")
+def newline(model: Path) -> int:
+    (id,) = Tokenizer.load(model).encode("\n")
+    return id
+
+
+def padded(ids: Sequence[int], newline: int) -> list[int]:
+    """Filled up with newlines to whole pages: what the GPU's engine makes of a segment."""
+    return [*ids, *[newline] * (-len(ids) % 16)]
+
+
+def test_an_answer_is_that_of_the_cpu_and_the_next_turn_reads_only_what_is_new(gpu: Make, cpu: TorchBackend) -> None:
+    one, turn = gpu(), text(21, 1)
+    first, last, _ = ask(one, request(turn))
+    assert first == ask(cpu, request(turn))[0]
+    assert last.attention is not None
+    assert (last.attention.kind, last.attention.context) == ("dense", 21 + ANSWER - 1)
+    following = turn + first + text(7, 2)
+    again, last, events = ask(one, request(following))
+    assert read(events, "question") == 7 + 1
+    assert last.usage.cached == len(following) - 8
+    assert again == ask(cpu, request(following))[0]
+
+
+def test_segments_of_odd_lengths_are_padded_inside_and_counted_as_they_are(
+    gpu: Make, cpu: TorchBackend, newline: int
+) -> None:
+    one, prefix, a, b = gpu(), text(9, 1), text(37, 2), text(16, 3)
+    found, last, events = ask(one, request(text(5, 4), (a, b, a), prefix))
+    expected, _, _ = ask(cpu, request(text(5, 4), [padded(x, newline) for x in (a, b, a)], padded(prefix, newline)))
+    assert found == expected
+    assert last.usage.prompt == 9 + 37 + 16 + 37 + 5
+    assert last.usage.cached == 0
+    assert read(events, "read") == 9 + 37 + 16
+    assert last.attention is not None
+    assert last.attention.context == last.usage.prompt + ANSWER - 1
+    looks = [event.attended for event in events if isinstance(event, Token) and event.attended]
+    assert looks
+    # The pages of the segments in positions of the caller, without the filler.
+    starts = {9, 25, 41, 46, 62, 78, 94}
+    for look in looks:
+        places, shares = zip(*look, strict=True)
+        assert set(places) <= starts
+        assert list(shares) == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1.0, abs=1e-3)
+    _, last, events = ask(one, request(text(6, 5), (b, a), prefix, max_tokens=1))
+    assert read(events, "read") == 0
+    assert last.usage.cached == 9 + 16 + 37
+
+
+def test_answers_together_are_those_alone_and_share_their_documents(gpu: Make) -> None:
+    prefix, shared = text(9, 1), text(37, 2)
+    asked = [request(text(5 + 6 * n, n), (shared,), prefix, id=str(n), max_tokens=3 + n) for n in range(2)]
+    alone = gpu(slots=2)
+    expected = {one.id: ask(alone, one)[0] for one in asked}
+    one = gpu(slots=2)
+    free = one._cache.pool.free_tokens
+    events = together(one, asked)
+    assert {id: ids_of(found) for id, found in events.items()} == expected
+    assert sum(read(found, "read") for found in events.values()) <= 2 * (9 + 37)
+    # Prefix and segment once, and two ends: a block each.
+    assert free - one._cache.pool.free_tokens == 64 * (1 + 1 + 2)
+
+
+def test_cancelling_while_reading_leaves_the_others_running(gpu: Make, cpu: TorchBackend) -> None:
+    one, turn = gpu(prefill_chunk=16), text(21, 1)
+    answering, reading = one.run(request(turn, max_tokens=3)), one.run(request(text(5, 2), (text(100, 3),)))
+    assert isinstance(next(reading), Progress)
+    assert isinstance(next(reading), Progress)
+    events: list[Event | None] = [next(answering) for _ in range(2)]
+    reading.close()  # type: ignore[attr-defined]
+    events += answering
+    assert ids_of([event for event in events if event]) == ask(cpu, request(turn, max_tokens=3))[0]
+    assert one._cache.pool.free_tokens + one._cache.evictable_tokens() == one.ready().max_context
+
+
+def test_a_context_that_does_not_fit_beside_another_waits(gpu: Make) -> None:
+    one = gpu(kv_bytes=256 * 1024, prefill_chunk=512)
+    assert one.ready().max_context == 512
+    asked = [request(text(5, n), (text(240, n), text(120, 9 + n)), id=str(n), max_tokens=1) for n in range(2)]
+    events = together(one, asked)
+    assert [len(ids_of(found)) for found in events.values()] == [1, 1]
+
+
+def test_stored_segments_come_back_from_the_disk(gpu: Make, tmp_path: Path) -> None:
+    asked = request(text(10, 2), (text(70, 1), text(90, 3)), text(9), max_tokens=1)
+    first, _, _ = ask(gpu(store_dir=tmp_path), asked)
+    one = gpu(store_dir=tmp_path)
+    second, last, events = ask(one, asked)
+    assert second == first
+    assert read(events, "restore") == last.usage.cached == 9 + 160
+    assert read(events, "read") == 0
+    assert one.ready().fingerprint == gpu().ready().fingerprint
+    assert one.ready().fingerprint != gpu(kv_dtype="bfloat16").ready().fingerprint
+
+
+def test_what_the_kernels_do_not_do_is_refused_by_name(gpu: Make) -> None:
+    with pytest.raises(BadRequest, match="stream = 72"):
+        ask(gpu(), request(text(5, 1), choice=AttentionChoice(overrides={"stream": 72})))
+
+
+@pytest.mark.thorough
+def test_past_the_window_the_answer_is_that_of_the_cpu(gpu: Make, cpu: TorchBackend, newline: int) -> None:
+    segments = text(200, 1), text(208, 3)
+    found, last, _ = ask(gpu(), request(text(30, 2), segments))
+    expected, theirs, _ = ask(cpu, request(text(30, 2), [padded(one, newline) for one in segments]))
+    assert found == expected
+    assert last.attention is not None
+    assert theirs.attention is not None
+    assert last.attention.kind == "sparse"
+    assert last.attention.context == 200 + 208 + 30 + ANSWER - 1
+    assert last.attention.attended == pytest.approx(theirs.attention.attended, rel=0.1)
+    assert last.attention.coverage == pytest.approx(theirs.attention.coverage, abs=0.2)
+
+
+@pytest.mark.thorough
+def test_an_answer_grows_out_of_the_window_beside_one_that_does_not(gpu: Make) -> None:
+    asked = [request(text(252, 1), id="long", max_tokens=7), request(text(20, 2), id="short", max_tokens=6)]
+    alone = gpu()
+    expected = {one.id: ask(alone, one)[0] for one in asked}
+    events = together(gpu(), asked)
+    assert {id: ids_of(found) for id, found in events.items()} == expected
+    kinds = [found[-1].attention.kind for found in events.values()]  # type: ignore[union-attr]
+    assert kinds == ["sparse", "dense"]
+
+
+@pytest.mark.thorough
+def test_an_answer_ends_where_the_memory_ends_and_says_so(gpu: Make) -> None:
+    _, last, _ = ask(gpu(kv_bytes=64 * 1024), request(text(100, 2), max_tokens=400))
+    assert last.reason == "length"
+    assert 0 < last.usage.completion < 28
+    assert any("memory is full" in note for note in last.notes)
