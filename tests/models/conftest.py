@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from benchmarks.byte_tokenizer import save_tokenizer
+from tests.kernels.conftest import device, pytest_collection_modifyitems
 from transformers import LlamaConfig, LlamaForCausalLM
+
+__all__ = ["device", "pytest_collection_modifyitems"]
 
 TinyLlama = Callable[..., tuple[Path, LlamaForCausalLM]]
 
