@@ -13,8 +13,9 @@ import argparse
 import lzma
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,6 +28,8 @@ from unabridged.models.llama import Llama
 from unabridged.models.load import load_model
 from unabridged.models.rope import inv_freq
 from unabridged.models.tokenizer import Tokenizer
+
+Logits = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -87,13 +90,22 @@ class Causal:
 def divergence(reference: Llama, other: Llama, windows: Sequence[Tensor]) -> Divergence:
     """`windows`: token ids `[T]` of one length, on the models' device."""
     attend = Causal(reference.config, len(windows[0]), reference.device)
-    columns = zip(*(_of_window(reference, other, ids, attend) for ids in windows), strict=True)
+
+    def logits(model: Llama, ids: Tensor) -> Tensor:
+        return model.logits(model.forward(ids[:-1], attend))
+
+    return compared(windows, partial(logits, reference), partial(logits, other))
+
+
+def compared(windows: Sequence[Tensor], reference: Logits, other: Logits) -> Divergence:
+    """The same of whatever gives the logits `[T - 1, vocab]` of a window's tokens but the last."""
+    columns = zip(*(_of_window(ids, reference(ids), other(ids)) for ids in windows), strict=True)
     return Divergence(sum(len(ids) - 1 for ids in windows), *map(Mean.of, columns))
 
 
-def _of_window(reference: Llama, other: Llama, ids: Tensor, attend: Causal) -> tuple[float, float, float, float]:
+def _of_window(ids: Tensor, before: Tensor, after: Tensor) -> tuple[float, float, float, float]:
     """Loss, further loss, KL and agreement, means of a window's tokens."""
-    before, after = (model.logits(model.forward(ids[:-1], attend)).float() for model in (reference, other))
+    before, after = before.float(), after.float()
     same = (before.argmax(-1) == after.argmax(-1)).float().mean()
     before, after = before.log_softmax(-1), after.log_softmax(-1)
     kl = torch.nn.functional.kl_div(after, before, log_target=True, reduction="batchmean")
