@@ -5,15 +5,19 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.engine.gpu.test_pool import basis
 from tests.engine.tiny import save_tiny
 
 from unabridged.engine.attention.attend import ContextAttention, Shape
 from unabridged.engine.attention.config import AttentionConfig, LayerAttention, Stage
+from unabridged.engine.attention.index_basis import Basis
+from unabridged.engine.attention.kernels.index import encoded
 from unabridged.engine.attention.rope import Rotary
 from unabridged.engine.events import Sampling
 from unabridged.engine.gpu.batch import DecodeBatch
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.prefill import Part, Prefill
+from unabridged.engine.gpu.tables import Tables
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.tables import Context
 from unabridged.models.llama import Llama
@@ -45,11 +49,11 @@ def larger(tmp_path_factory: pytest.TempPathFactory, device: str) -> Llama:
 class Engine:
     """A pool, prompts and batches, as the engine puts them together."""
 
-    def __init__(self, model: Llama, config: AttentionConfig = CONFIG) -> None:
+    def __init__(self, model: Llama, config: AttentionConfig = CONFIG, bases: Sequence[Basis] = ()) -> None:
         shape = model.config
         self.model, self.config = model, config
         dims = shape.layers, shape.kv_heads, shape.head_dim
-        self.pool = GpuPool(*dims, 4 << 20, torch.float32, model.device)
+        self.pool = GpuPool(*dims, 4 << 20, torch.float32, model.device, bases)
         self.prefill = Prefill(model, config, self.pool, 1, ROOM)
 
     def batch(self, rows: int) -> DecodeBatch:
@@ -197,11 +201,11 @@ def test_an_answer_across_the_window_is_that_of_the_cpu(larger: Llama) -> None:
 
 
 @pytest.mark.thorough
-def test_a_row_moves_to_another_batch_with_its_masks(larger: Llama) -> None:
+def test_a_row_moves_to_another_batch_with_its_masks(model: Llama) -> None:
     # Nothing is renewed while it decodes, so the answer hangs on the masks that are carried.
     config = replace(CONFIG, refresh=(64, 64, 64))
     ids = prompt(230, 8)
-    engine = Engine(larger, config)
+    engine = Engine(model, config)
     stays, moves, into = engine.batch(1), engine.batch(1), engine.batch(2)
     for batch in (stays, into):
         engine.start(batch, prompt(200, 9))
@@ -232,3 +236,27 @@ def test_masks_too_old_to_last_are_renewed_at_once(model: Llama, steps: int, ren
     step(into)
     assert into._steps is not None
     assert into._steps.attention.rows[0].limits.tolist()[1] == (192 if renewed else 128)
+
+
+@pytest.mark.thorough
+def test_an_answer_is_in_the_index_and_past_the_window_by_it(model: Llama) -> None:
+    # The index's stage keeps everything, so that the exact one decides.
+    layer = replace(LAYER, stages=(Stage(64, 16, 512, "index", 1), *LAYER.stages[1:]))
+    config, shape = replace(EVERY, layers=(layer,)), model.config
+    bases = [basis(shape.kv_heads, shape.head_dim, 3)]
+    ids = prompt(WINDOW - 2, 11)
+    engine = Engine(model, config, bases)
+    batch = engine.batch(1)
+    row, token = engine.start(batch, ids)
+    found = [token, step(batch)[row], step(batch)[row]]
+    batch.release(row)
+    tables = Tables(1, shape.kv_heads, ROOM, model.device)
+    tables.put(0, engine.runs)
+    index = engine.pool.caches(tables)[0].index
+    assert index is not None
+    keys = engine.pool.read(engine.runs)[0, 0, :, :WINDOW]
+    assert torch.equal(index.read(0, 0, WINDOW)[0].cpu(), encoded(keys, bases[0])[0])
+    batch.admit(row, engine.runs, WINDOW, [], found[-1], Sampling())
+    found += [step(batch)[row], step(batch)[row]]
+    exact = replace(EVERY, layers=(replace(LAYER, stages=(Stage(64, 16, 512, "exact", 1), *LAYER.stages[1:])),))
+    assert found == on_the_cpu(model, exact, ids, 5)

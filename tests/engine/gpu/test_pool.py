@@ -3,14 +3,25 @@
 import pytest
 import torch
 
+from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.bank_write import write
+from unabridged.engine.attention.kernels.index import encoded
 from unabridged.engine.errors import OutOfMemory
-from unabridged.engine.gpu.pool import GpuPool
+from unabridged.engine.gpu.pool import K_SCALE, GpuPool
 from unabridged.engine.gpu.tables import Tables
 from unabridged.engine.kv.blocks import Run
 from unabridged.engine.kv.cache import KvCache
 
 LAYERS, HEADS, DIM = 2, 3, 16
+
+
+def basis(heads: int, dim: int, seed: int) -> Basis:
+    """Of no model: keys turned somehow."""
+    width = width_of(dim)
+    random = torch.Generator().manual_seed(seed)
+    turned = torch.linalg.qr(torch.randn(heads, dim, dim, generator=random)).Q.repeat(1, 1, 4)[:, :, : 4 * width]
+    weights = torch.full((heads, 4 * width), 1 / (4 * dim))
+    return Basis(torch.zeros(heads, dim), (2 * turned).contiguous(), (turned / 2).contiguous(), weights)
 
 
 def make_pool(device: str, blocks: int = 6, dtype: torch.dtype = torch.float8_e4m3fn) -> GpuPool:
@@ -73,6 +84,23 @@ def test_a_cache_works_on_it(device: str) -> None:
 def test_a_pool_says_when_it_holds_nothing(device: str) -> None:
     with pytest.raises(OutOfMemory, match="holds no block"):
         make_pool(device, blocks=0)
+
+
+def test_what_is_written_is_in_the_index(device: str) -> None:
+    bases = [basis(HEADS, DIM, seed) for seed in range(LAYERS)]
+    token = 2 * LAYERS * HEADS * DIM + LAYERS * HEADS * 3
+    pool = GpuPool(LAYERS, HEADS, DIM, 3 * 64 * token, device=device, bases=bases)
+    assert (pool.slots, pool.indexed) == (192, True)
+    runs = [Run(128, 64), Run(0, 21)]
+    data = torch.randn(2, LAYERS, HEADS, 85, DIM).to(torch.float8_e4m3fn)
+    pool.write(runs, data)
+    tables = Tables(1, HEADS, 128, device)
+    tables.put(0, runs)
+    for layer, cache in enumerate(pool.caches(tables)):
+        assert cache.index is not None
+        codes, scales = encoded(data[0, layer].float() * K_SCALE, bases[layer])
+        assert torch.equal(cache.index.read(0, 0, 85)[0].cpu(), codes)
+        assert torch.equal(cache.index.read(0, 0, 85)[1].cpu(), scales)
 
 
 @pytest.mark.gpu
