@@ -93,12 +93,15 @@ def index_bytes(head_dim: int, heads: int, layers: int) -> int:
 class Subject:
     """The model on the device, its calibration, and the documents it has read."""
 
-    def __init__(self, folder: Path, hay: haystack.Haystack, bank: torch.dtype) -> None:
+    def __init__(
+        self, folder: Path, hay: haystack.Haystack, bank: torch.dtype, bases: Sequence[Basis] | None = None
+    ) -> None:
+        """`bases`: of the index, where somebody has calibrated it already."""
         self.tokenizer = Tokenizer.load(folder)
         self.folder = folder
-        self.model = load_model(folder, device="cuda")
+        self.model = load_model(folder, torch.float32, device="cuda")
         self.config = self.model.config
-        self.bases = self._calibrate(hay)
+        self.bases = self._calibrate(hay) if bases is None else bases
         self.rope = RopeTables.of(inv_freq(self.config), 1 << 21, "cuda")
         documents = [hay.prefix, *(one.ids for one in hay.fillers), *(one.ids for one in hay.holders)]
         self.library = Library(self.config, documents[0], len(documents) - 1, bank, BATCH, self.bases)
@@ -193,10 +196,17 @@ def ask(subject: Subject, hay: haystack.Haystack, mode: Mode, contexts: Contexts
     return texts
 
 
-def answers(subject: Subject, hay: haystack.Haystack, thousands: Sequence[int], say: Callable[[str], None]) -> Any:
-    """See the module."""
+def answers(
+    subject: Subject,
+    hay: haystack.Haystack,
+    thousands: Sequence[int],
+    say: Callable[[str], None],
+    names: Sequence[str] = ("exact", "index", "paper"),
+) -> list[dict[str, Any]]:
+    """See the module. `names`: of modes."""
     table: list[dict[str, Any]] = []
-    chosen = modes(subject.config.window)
+    known = modes(subject.config.window)
+    chosen = [mode for mode in known if mode.name in names]
     for length in thousands:
         documents = length * 1024 // haystack.DOCUMENT
         said: dict[str, list[str]] = {mode.name: [] for mode in chosen}
@@ -207,7 +217,7 @@ def answers(subject: Subject, hay: haystack.Haystack, thousands: Sequence[int], 
             for mode in chosen:
                 probe = None
                 if mode.name == "exact" and contexts.length >= mode.config.dense_below:
-                    probe = Probe(subject, chosen[1], contexts.caches, contexts)
+                    probe = Probe(subject, known[1], contexts.caches, contexts)
                 said[mode.name] += ask(subject, hay, mode, contexts, probe)
                 if probe is not None:
                     wanted, left = wanted + probe.wanted, left + probe.left
