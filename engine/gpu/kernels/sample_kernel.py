@@ -1,0 +1,157 @@
+"""Two of sample.py's kernels, which read rows of logits in splits; the third is in settle_kernel.py.
+
+A row's *values* are its logits after repetition penalty and temperature. They fall into bins of 1/FINE, counted from
+the row's largest down; the last bin holds everything below. Keys are values as whole numbers of the same order.
+"""
+
+import triton
+import triton.language as tl
+
+LOWEST = tl.constexpr(-(2**31))
+# Finite: differences and exponentials of values never become NaN.
+LARGEST = tl.constexpr(3e38)
+
+
+@triton.jit
+def _values(logits, seen, row, ids, inside, vocabulary, penalty, temperature):
+    """Of the tokens `ids`; NaN counts as the lowest."""
+    at = row.to(tl.int64) * vocabulary + ids
+    value = tl.load(logits + at, inside, -float("inf")).to(tl.float32)
+    value = tl.where(value == value, value, -float("inf"))
+    if penalty != 1.0:
+        known = tl.load(seen + at, inside, 0) != 0
+        divided = tl.div_rn(value, tl.zeros(value.shape, tl.float32) + penalty)
+        value = tl.where(known, tl.where(value > 0.0, divided, value * penalty), value)
+    if temperature > 0.0:
+        value = tl.div_rn(value, tl.zeros(value.shape, tl.float32) + temperature)
+    return tl.minimum(tl.maximum(value, -LARGEST), LARGEST)
+
+
+@triton.jit
+def _grid(value, FINE: tl.constexpr):
+    return tl.floor(tl.minimum(tl.maximum(value, -1048576.0), 1048576.0) * FINE).to(tl.int32)
+
+
+@triton.jit
+def key_of(value):
+    # -0.0 equals 0.0.
+    bits = tl.where(value == 0.0, 0.0, value).to(tl.int32, bitcast=True)
+    return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+
+
+@triton.jit
+def weight(key, top):
+    """exp(value - top) of a key."""
+    bits = tl.where(key < 0, key ^ 0x7FFFFFFF, key)
+    return tl.exp(bits.to(tl.float32, bitcast=True) - top)
+
+
+@triton.jit
+def peaks_of(peaks, row, splits, SPLITS: tl.constexpr):
+    """The splits' largest values, and the row's."""
+    s = tl.arange(0, SPLITS)
+    peak = tl.load(peaks + row * splits + s, s < splits, -LARGEST)
+    return peak, tl.max(peak, 0)
+
+
+@triton.jit
+def uniform(seed, step):
+    """In [0, 1), 24 bits, from Philox keyed by the seed and counting steps."""
+    bits = tl.philox(seed, step, step * 0, step * 0, step * 0)[0]
+    return (bits >> 8).to(tl.int32).to(tl.float32) * 5.9604644775390625e-08
+
+
+@triton.jit
+def survey(
+    logits, seen, temperatures, penalties, top_ks, top_ps, peaks, firsts, totals, counts, masses, vocabulary,
+    BLOCK: tl.constexpr, BINS: tl.constexpr, FINE: tl.constexpr,
+):  # fmt: skip
+    split, row = tl.program_id(0), tl.program_id(1)
+    temperature = tl.load(temperatures + row)
+    ids = split * BLOCK + tl.arange(0, BLOCK)
+    inside = ids < vocabulary
+    value = _values(logits, seen, row, ids, inside, vocabulary, tl.load(penalties + row), temperature)
+    peak = tl.max(value, 0)
+    at = row * tl.num_programs(0) + split
+    tl.store(peaks + at, peak)
+    tl.store(firsts + at, tl.min(tl.where((value == peak) & inside, ids, vocabulary), 0))
+    if temperature > 0.0:
+        weight = tl.where(inside, tl.exp(value - peak), 0.0)
+        tl.store(totals + at, tl.sum(weight, 0))
+        own = tl.minimum(_grid(peak, FINE) - _grid(value, FINE), BINS - 1)
+        tl.store(counts + at * BINS + tl.arange(0, BINS), tl.histogram(own, BINS, inside))
+        # Only top-p without top-k needs masses before tokens are collected.
+        if (tl.load(top_ps + row) < 1.0) & (tl.load(top_ks + row) == 0):
+            for start in range(0, BINS, 8):
+                some = start + tl.arange(0, 8)
+                mass = tl.sum(tl.where(own[None, :] == some[:, None], weight[None, :], 0.0), 1)
+                tl.store(masses + at * BINS + some, mass)
+
+
+@triton.jit
+def _joined(of_splits, at, shift, there, scale, BINS: tl.constexpr):
+    """Up to and with each of the row's bins but the last, from the bins of its splits."""
+    number = tl.arange(0, BINS)[None, :]
+    own = number - shift[:, None]
+    known = there[:, None] & (own >= 0) & (number < BINS - 1)
+    return tl.cumsum(tl.sum(tl.load(of_splits + at + own, known, 0) * scale[:, None], 0), 0)
+
+
+@triton.jit
+def collect(
+    logits, seen, temperatures, penalties, top_ks, top_ps, min_ps, seeds, steps,
+    peaks, totals, counts, masses, keys, tokens, numbers, aims, vocabulary, splits,
+    BLOCK: tl.constexpr, BINS: tl.constexpr, FINE: tl.constexpr, SPLITS: tl.constexpr,
+):  # fmt: skip
+    split, row = tl.program_id(0), tl.program_id(1)
+    temperature = tl.load(temperatures + row)
+    if temperature > 0.0:
+        top_k, top_p, min_p = tl.load(top_ks + row), tl.load(top_ps + row), tl.load(min_ps + row)
+        peak, top = peaks_of(peaks, row, splits, SPLITS)
+        s = tl.arange(0, SPLITS)
+        there = s < splits
+        scale = tl.exp(peak - top)
+        total = tl.where(there, tl.load(totals + row * splits + s, there, 0.0) * scale, 0.0)
+        highest = _grid(top, FINE)
+        ids = split * BLOCK + tl.arange(0, BLOCK)
+        inside = ids < vocabulary
+        value = _values(logits, seen, row, ids, inside, vocabulary, tl.load(penalties + row), temperature)
+        if (top_k > 0) | (top_p < 1.0) | (min_p > 0.0):
+            # The last bin whose tokens may stay.
+            shift = highest - _grid(peak, FINE)
+            at = (row * splits + s)[:, None] * BINS
+            real = tl.arange(0, BINS) < BINS - 1
+            last = highest * 0 + (BINS - 1)
+            if top_k > 0:
+                upto = _joined(counts, at, shift, there, s * 0 + 1, BINS)
+                last = tl.sum((real & (upto < top_k)).to(tl.int32), 0)
+            else:
+                if top_p < 1.0:
+                    upto = _joined(masses, at, shift, there, scale, BINS)
+                    last = tl.sum((real & (upto < top_p * tl.sum(total, 0))).to(tl.int32), 0)
+                if min_p > 0.0:
+                    last = tl.minimum(last, highest - _grid(top + tl.log(min_p), FINE))
+            every = last == BINS - 1
+            own = tl.arange(0, BINS)[None, :]
+            listed = there[:, None] & ((own <= (last - shift)[:, None]) | every)
+            found = tl.sum(tl.load(counts + at + own, listed, 0), 1)
+            before = tl.sum(tl.where(s < split, found, 0), 0)
+            number = tl.sum(found, 0)
+            mine = inside & ((highest - _grid(value, FINE) <= last) | every)
+            aim = temperature * 0.0
+        else:
+            # Only one split's tokens matter: the one that the draw falls into.
+            aim = uniform(tl.load(seeds + row), tl.load(steps + row)) * tl.sum(total, 0)
+            over = (tl.cumsum(total, 0) > aim) & (total > 0.0)
+            final = tl.max(tl.where(total > 0.0, s, 0), 0)
+            drawn = tl.minimum(tl.min(tl.where(over, s, SPLITS), 0), final)
+            aim -= tl.sum(tl.where(s < drawn, total, 0.0), 0)
+            mine = inside & (split == drawn)
+            before = drawn * 0
+            number = tl.minimum(vocabulary - drawn * BLOCK, BLOCK)
+        to = row.to(tl.int64) * vocabulary + before + tl.cumsum(mine.to(tl.int32), 0) - 1
+        tl.store(keys + to, key_of(value), mine)
+        tl.store(tokens + to, ids, mine)
+        if split == 0:
+            tl.store(numbers + row, number)
+            tl.store(aims + row, aim)
