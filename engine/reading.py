@@ -15,6 +15,7 @@ from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.errors import StoreError
 from unabridged.engine.events import Progress
 from unabridged.engine.kv.cache import Entry, KvCache
+from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.store import KvStore
 from unabridged.engine.layout import Layout, filled
 from unabridged.engine.runner import CourseT, Runner
@@ -66,7 +67,7 @@ class Reader(Generic[CourseT]):
         self,
         runner: Runner[CourseT],
         cache: KvCache,
-        store: KvStore | None,
+        store: KvStore | LateStore | None,
         config: AttentionConfig,
         fingerprint: str,
         filler: int,

@@ -15,6 +15,7 @@ from unabridged.engine.errors import BadRequest, ContextTooLong, OutOfMemory
 from unabridged.engine.events import AttentionChoice, Event, Finished, Generate, Prefill, Usage
 from unabridged.engine.kv.blocks import whole_blocks
 from unabridged.engine.kv.cache import KvCache
+from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.store import KvStore
 from unabridged.engine.layout import filled
 from unabridged.engine.reading import Held, Reader
@@ -32,7 +33,7 @@ class Serving(Generic[CourseT]):
         self,
         runner: Runner[CourseT],
         cache: KvCache,
-        store: KvStore | None,
+        store: KvStore | LateStore | None,
         tokenizer: Tokenizer,
         vocabulary: int,
         config: AttentionConfig,

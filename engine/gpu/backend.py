@@ -21,6 +21,7 @@ from unabridged.engine.gpu.memory import Workspace, pool_bytes
 from unabridged.engine.gpu.pool import K_SCALE, V_SCALE, GpuPool
 from unabridged.engine.gpu.runner import GpuRunner
 from unabridged.engine.kv.cache import KvCache
+from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.store import MAGIC, KvStore
 from unabridged.engine.options import EngineOptions
 from unabridged.engine.serving import Serving
@@ -35,6 +36,8 @@ log = logging.getLogger("unabridged.engine")
 
 SLOTS = 8
 CHUNK = 4096
+# Bytes of KV on their way to the disk at most: seconds of a slow one.
+_UNWRITTEN = 1 << 30
 # What converts to and from 8 bits in hardware.
 _FP8 = (8, 9)
 _DTYPES = {
@@ -82,9 +85,22 @@ class GpuBackend:
         own = for_window(self._config.window, self._indexed)
         runner = GpuRunner(model, pool, own, self.slots, chunk)
         recorded = runner.record()
-        store = None if options.store_dir is None else KvStore(options.store_dir, options.store_bytes)
+        self._store = (
+            None
+            if options.store_dir is None
+            else LateStore(KvStore(options.store_dir, options.store_bytes), _UNWRITTEN)
+        )
         self._serving = Serving(
-            *(runner, self._cache, store, tokenizer, self._config.vocab_size, own, self._choose, self._fingerprint)
+            *(
+                runner,
+                self._cache,
+                self._store,
+                tokenizer,
+                self._config.vocab_size,
+                own,
+                self._choose,
+                self._fingerprint,
+            )
         )
         self._load_seconds = time.perf_counter() - began
         log.info(
@@ -117,7 +133,9 @@ class GpuBackend:
         return self._serving.run(request)
 
     def close(self) -> None:
-        """See engine.backend.Backend."""
+        """See engine.backend.Backend. What waits for the disk is written first."""
+        if self._store is not None:
+            self._store.close()
         self._cache.pool.close()
 
     def _choose(self, choice: AttentionChoice) -> AttentionConfig:

@@ -71,7 +71,10 @@ class KvStore:
 
     def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Write the KV in `runs` under `key`. Raises StoreError and leaves no partial file."""
-        data = pool.read(runs)
+        self.put(key, pool.read(runs))
+
+    def put(self, key: str, data: Tensor) -> None:
+        """Write KV `[2, L, G, N, D]` under `key`. Raises StoreError and leaves no partial file."""
         raw = memoryview(data.contiguous().view(torch.uint8).numpy().data).cast("B")
         header = Header(
             magic=MAGIC,

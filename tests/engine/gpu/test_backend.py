@@ -190,7 +190,9 @@ def test_a_context_that_does_not_fit_beside_another_waits(gpu: Make) -> None:
 
 def test_stored_segments_come_back_from_the_disk(gpu: Make, tmp_path: Path) -> None:
     asked = request(text(10, 2), (text(70, 1), text(90, 3)), text(9), max_tokens=1)
-    first, _, _ = ask(gpu(store_dir=tmp_path), asked)
+    before = gpu(store_dir=tmp_path)
+    first, _, _ = ask(before, asked)
+    before.close()
     one = gpu(store_dir=tmp_path)
     second, last, events = ask(one, asked)
     assert second == first

@@ -1,0 +1,86 @@
+"""A KV store that writes behind: reading goes on while a thread of its own hashes and writes what was read.
+
+A GPU reads a segment in a tenth of the time that hashing and writing it takes. Writing is in order, and no more waits
+than a stated size: past it, saving waits for the disk. A failure is raised by the next save.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from unabridged.engine.errors import StoreError
+from unabridged.engine.kv.blocks import Pool, Run
+from unabridged.engine.kv.store import KvStore
+
+
+class LateStore:
+    """See the module. One thread uses it."""
+
+    def __init__(self, store: KvStore, most: int) -> None:
+        """`most`: bytes that may wait; a single segment of more waits alone."""
+        self._store, self._most = store, most
+        self._waiting: deque[tuple[str, Tensor]] = deque()
+        self._bytes = 0
+        self._failed: StoreError | None = None
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._write, name="kv store", daemon=True)
+        self._thread.start()
+
+    def has(self, key: str) -> bool:
+        """See KvStore. What still waits is not there."""
+        return self._store.has(key)
+
+    def load(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
+        """See KvStore."""
+        self._store.load(key, pool, runs)
+
+    def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
+        """Copy the KV in `runs`, to be written under `key`. Raises the StoreError of an earlier one, and then it and
+        what waited is not written."""
+        with self._changed:
+            self._raise()
+            data = pool.read(runs)
+            self._changed.wait_for(lambda: not self._bytes or self._bytes + data.nbytes <= self._most)
+            self._raise()
+            self._waiting.append((key, data))
+            self._bytes += data.nbytes
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wait until all is written, or failed."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _raise(self) -> None:
+        if self._failed is not None:
+            failed, self._failed = self._failed, None
+            raise failed
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing)
+                if not self._waiting:
+                    return
+                key, data = self._waiting[0]
+            failed = self._put(key, data)
+            with self._changed:
+                if failed is None:
+                    self._waiting.popleft()
+                    self._bytes -= data.nbytes
+                else:
+                    self._waiting.clear()
+                    self._bytes, self._failed = 0, failed
+                self._changed.notify_all()
+
+    def _put(self, key: str, data: Tensor) -> StoreError | None:
+        try:
+            self._store.put(key, data)
+        except StoreError as error:
+            return error
+        return None
