@@ -23,6 +23,7 @@ from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.refresh import Phase
 from unabridged.engine.events import Sampling
+from unabridged.engine.gpu.kernels.sample import SampleState, sample
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.results import DEPTH, Results
 from unabridged.engine.gpu.steps import Captured, Steps
@@ -48,6 +49,7 @@ class DecodeBatch:
         self.config, self._model, self._pool, self._mass = config, model, pool, mass
         self._tables = Tables(rows, model.config.kv_heads, room, pool.device)
         self._rope = RopeTables.of(inv_freq(model.config), self._tables.room + config.block_q, pool.device)
+        self._sampling = SampleState(rows, model.config.vocab_size, pool.device)
         self._ids = torch.zeros(rows, dtype=torch.int64, device=pool.device)
         self._results = Results(self._ids)
         self._lengths: list[int | None] = [None] * rows
@@ -115,9 +117,11 @@ class DecodeBatch:
         token: int,
         sampling: Sampling,
         seen: Iterable[int] = (),
+        drawn: int = 1,
     ) -> None:
         """A sequence of `length` tokens, stored in `runs` (Tables.extend), goes on with `token`, which is not stored
-        yet. `taken`: masks of its prompt, or of another batch's row; `seen`: what the repetition penalty counts."""
+        yet. `taken`: masks of its prompt, or of another batch's row; `seen`: what the repetition penalty counts;
+        `drawn`: tokens of the answer so far, so that a seed gives the same ones however often it moves."""
         if self._lengths[row] is not None:
             raise ValueError(f"row {row} holds a sequence")
         if not self.fits(length):
@@ -130,6 +134,7 @@ class DecodeBatch:
         assert self._steps is not None
         self._tables.put(row, runs)
         self._steps.admit(row, length, taken)
+        self._sampling.set_row(row, sampling, seen, drawn)
         self._ids[row] = token
         self._lengths[row] = self._began[row] = length
 
@@ -143,6 +148,7 @@ class DecodeBatch:
         self._pool.encode(self._tables, row, self._began[row], min(length, self._tables.reserved(row)))
         self._tables.clear(row)
         self._steps.release(row)
+        self._sampling.clear_row(row)
         self._lengths[row] = None
         return taken
 
@@ -192,9 +198,9 @@ class DecodeBatch:
 
     def _step(self, attention: DecodeAttention, phase: Phase) -> None:
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            q, k, v = (x.contiguous()[:, None] for x in (q, k, v))
+            q = q.contiguous()[:, None]
             out = torch.empty_like(q)
-            attention.step(layer, q, k, v, out, phase)
+            attention.step(layer, q, k[:, None], v[:, None], out, phase)
             return out[:, 0]
 
-        self._ids.copy_(self._model.step(self._ids, attend).argmax(-1))
+        sample(self._model.step(self._ids, attend), self._sampling, self._ids)

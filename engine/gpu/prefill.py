@@ -74,7 +74,7 @@ class Prefill:
         ids = torch.tensor([token for part in parts for token in part.ids])
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            q, k, v = (x.contiguous() for x in (q, k, v))
+            q = q.contiguous()
             out = torch.empty_like(q)
             pieces = zip(q.split(sizes), k.split(sizes), v.split(sizes), out.split(sizes), strict=True)
             for part, (own_q, own_k, own_v, own_out) in zip(parts, pieces, strict=True):

@@ -47,6 +47,18 @@ def test_tokens_land_where_the_table_says(tokens: int, dim: int, dtype: torch.dt
     _check(*_representable(tokens, dim, device), dtype, device)
 
 
+def test_keys_and_values_may_be_views_of_a_joint_projection(device: str) -> None:
+    k, v = _representable(33, 64, device)
+    joint = torch.cat([torch.full_like(k, torch.nan), k, v], 2)
+    _check(joint[:, :, 3:6], joint[:, :, 6:], torch.bfloat16, device)
+    k, v = _representable(1, 64, device)
+    joint = torch.cat([k, v], 2)
+    _check(joint[:, :, :3], joint[:, :, 3:], torch.bfloat16, device)
+    zero = torch.zeros(2, dtype=torch.int32, device=device)
+    with pytest.raises(ValueError, match="keys and values with strides"):
+        write(k, joint[:, :, 3:], made.bank([90, 90], made.Shape(6, 3, 64), torch.bfloat16, device), zero, zero)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("tokens", [1, 67])
 def test_values_are_rounded_as_torch_rounds_them(tokens: int, device: str) -> None:

@@ -36,6 +36,8 @@ def _write(
     v_scale,
     sequence,
     first,
+    row_stride,
+    token_stride,
     tokens,
     pages,
     G: tl.constexpr,
@@ -54,7 +56,7 @@ def _write(
     listed = known & (position // 16 < pages)
     k_slots = tl.load(k_table + page, mask=listed, other=-1)
     v_slots = tl.load(v_table + page, mask=listed, other=-1)
-    source = ((row.to(tl.int64) * tokens + t) * G + head)[:, None] * D + f[None, :]
+    source = (row.to(tl.int64) * row_stride + t * token_stride + head * D)[:, None] + f[None, :]
     new_k = tl.load(k + source, mask=valid, other=0.0)
     new_v = tl.load(v + source, mask=valid, other=0.0)
     _store(new_k, bank_k, tl.load(k_scale + head), k_slots, position % 16, f, valid, D, LARGEST)
@@ -64,9 +66,12 @@ def _write(
 def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor) -> Launch:
     """Store k, v `[R, T, G, D]`, un-rotated, at positions first[r]..first[r]+T-1 of the sequences `[R]` (both int32).
 
-    What has no slot in a table is not stored there; no two rows write one place.
+    A token's heads lie side by side, and tokens as far apart in k as in v: views of a joint projection will do
+    (ValueError for others). What has no slot in a table is not stored there; no two rows write one place.
     """
     rows, tokens, heads, dim = k.shape
+    if k.stride() != v.stride() or k.stride()[2:] != (dim, 1):
+        raise ValueError(f"keys and values with strides {k.stride()} and {v.stride()}")
     tile = min(_TOKENS, triton.next_power_of_2(tokens))
     return Launch(
         _write,
@@ -82,6 +87,8 @@ def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor
             "v_scale": bank.v_scale,
             "sequence": sequence,
             "first": first,
+            "row_stride": k.stride(0),
+            "token_stride": k.stride(1),
             "tokens": tokens,
             "pages": bank.k_table.shape[2],
         },

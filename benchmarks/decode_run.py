@@ -1,0 +1,168 @@
+"""Decode steps of the engine's batch, timed one by one, and what each part of them takes in a graph of its own."""
+
+import gc
+import itertools
+import statistics
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from benchmarks.decode_context import Context
+from benchmarks.gpu import graph_time, recorded, times
+from torch import Tensor
+
+from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.attention.device import DecodeAttention
+from unabridged.engine.attention.kernels.rope import RopeTables
+from unabridged.engine.attention.refresh import Phase, Schedule
+from unabridged.engine.gpu.batch import DecodeBatch
+from unabridged.engine.gpu.kernels.sample import SampleState, sample
+from unabridged.engine.gpu.steps import Captured, unindexed
+from unabridged.engine.gpu.tables import Tables
+from unabridged.models.fused import InParts
+from unabridged.models.linear import Linear
+from unabridged.models.llama import Llama
+from unabridged.models.rope import inv_freq
+
+# Steps before those that count: every phase's kernels have run, and clocks are up.
+WARM = 32
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds of a step: on the GPU from one's end to the next one's, mean, median and 99th percentile; and from one
+    token in the host's hands to the next, the same. Kernels of a step, 0 where the profiler does not tell."""
+
+    mean: float
+    p50: float
+    p99: float
+    wall_mean: float
+    wall_p50: float
+    wall_p99: float
+    kernels: float
+    captured: Captured
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Seconds of a step's linear layers, attention (the mean of a refresh period), head with sampling."""
+
+    linears: float
+    attention: float
+    head: float
+
+
+def pace(model: Llama, config: AttentionConfig, context: Context, rows: int, steps: int) -> Pace:
+    """`steps` steps of `rows` rows over the context, launched one ahead of the collected one, as the engine does."""
+    batch = DecodeBatch(model, config, context.pool, rows, context.room, mass=True)
+    captured = batch.capture(context.length < config.dense_below)
+    context.admit(batch, rows)
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(WARM + steps + 1)]
+    clock: list[float] = []
+    batch.launch()
+    for mark in marks:
+        batch.launch()
+        mark.record()
+        batch.collect()
+        clock.append(time.perf_counter())
+    torch.cuda.synchronize()
+    batch.collect()
+    gpu = [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)][WARM:]
+    wall = [b - a for a, b in itertools.pairwise(clock)][WARM:]
+    kernels = _kernels(batch)
+    del batch
+    gc.collect()
+    return Pace(*_summary(gpu), *_summary(wall), kernels, captured)
+
+
+def parts(model: Llama, config: AttentionConfig, context: Context, rows: int) -> Parts:
+    """Each part alone, in graphs, on random activations."""
+    return Parts(linears(model, rows), _attention(model, config, context, rows), _head(model, rows))
+
+
+def linears(model: Llama, rows: int) -> float:
+    """Seconds of all layers' projections, one after the other."""
+    shape = model.config
+
+    def of(width: int) -> Tensor:
+        return torch.randn(rows, width, dtype=model.dtype, device="cuda")
+
+    hidden, mixed, inner = of(shape.hidden), of(shape.heads * shape.head_dim), of(shape.intermediate)
+
+    def run() -> None:
+        for layer in model.layers:
+            _apply(layer.qkv, hidden)
+            _apply(layer.output, mixed)
+            layer.gated(hidden)
+            _apply(layer.down, inner)
+
+    with torch.inference_mode():
+        return graph_time(run)
+
+
+def _apply(linear: Linear, x: Tensor) -> Tensor:
+    # As the fused residual stream has it.
+    return linear.parts(x) if isinstance(linear, InParts) else linear(x)
+
+
+def _head(model: Llama, rows: int) -> float:
+    x = torch.randn(rows, model.config.hidden, dtype=model.dtype, device="cuda")
+    state = SampleState(rows, model.config.vocab_size, "cuda")
+    ids = torch.zeros(rows, dtype=torch.int64, device="cuda")
+    with torch.inference_mode():
+        return graph_time(lambda: sample(model.head(x), state, ids))
+
+
+def _attention(model: Llama, config: AttentionConfig, context: Context, rows: int) -> float:
+    shape, dense = model.config, context.length < config.dense_below
+    tables = Tables(rows, shape.kv_heads, context.room, "cuda")
+    rope = RopeTables.of(inv_freq(shape), context.room + config.block_q, "cuda")
+    config = unindexed(config) if dense else config
+    attention = DecodeAttention(config, shape.heads, context.pool.caches(tables), rope)
+    for row in range(rows):
+        tables.put(row, context.runs(row))
+        attention.take(row, context.length)
+    schedule = Schedule.of(config, shape.layers)
+    q, k, v = (
+        torch.randn(shape.layers, rows, 1, heads, shape.head_dim, dtype=model.dtype, device="cuda")
+        for heads in (shape.heads, shape.kv_heads, shape.kv_heads)
+    )
+    out = torch.empty_like(q)
+
+    def step(phase: Phase) -> None:
+        attention.begin(phase)
+        for layer in range(shape.layers):
+            attention.step(layer, q[layer], k[layer], v[layer], out[layer], phase)
+
+    with torch.inference_mode():
+        if dense:
+            return graph_time(lambda: step(schedule.dense))
+        step(schedule.all)
+        found = []
+        # Steps of a long period are alike: some of them tell.
+        for phase in schedule.steps[:: max(1, len(schedule.steps) // 16)]:
+            graph = recorded(partial(step, phase))
+            found.append(statistics.median(times([graph.replay] * 6, warm=2)))
+    return statistics.mean(found)
+
+
+def _kernels(batch: DecodeBatch, steps: int = 16) -> float:
+    """Kernels of a step, by the profiler."""
+    from torch.profiler import ProfilerActivity, profile
+
+    try:
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            for _ in range(steps):
+                batch.launch()
+                batch.collect()
+            torch.cuda.synchronize()
+    except RuntimeError:
+        return 0.0
+    names = [one.name for one in profiler.events() if str(one.device_type).endswith("CUDA")]
+    return len([name for name in names if not name.startswith(("Memcpy", "Memset"))]) / steps
+
+
+def _summary(seconds: list[float]) -> tuple[float, float, float]:
+    ranked = sorted(seconds)
+    return statistics.mean(seconds), statistics.median(seconds), ranked[int(0.99 * (len(ranked) - 1))]
