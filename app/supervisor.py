@@ -28,7 +28,7 @@ class Supervisor:
     """One engine process, restarted when it dies. Use it from one event loop and `close` it."""
 
     def __init__(self, command: WorkerCommand, queue_limit: int = 32, start_timeout: float = 300.0) -> None:
-        """At most `queue_limit` requests wait while one runs; a start may take `start_timeout` seconds."""
+        """At most `queue_limit` requests wait beside those that run; a start may take `start_timeout` seconds."""
         self._command = command
         self._queue_limit = queue_limit
         self._start_timeout = start_timeout
