@@ -37,6 +37,7 @@ class Answering:
     look: Look | None = None
     seat: "tuple[DecodeBatch, int] | None" = None
     steps: int = 0
+    drawn: int = 1  # tokens of the answer
 
     @property
     def known(self) -> int:
@@ -149,6 +150,7 @@ class Decoder:
             one.waiting.append(ids[row])
             one.tokens.append(ids[row])
             one.length += 1
+            one.drawn += 1
             one.look = look or one.look
 
     def _settle(self) -> None:
@@ -169,7 +171,7 @@ class Decoder:
         batch = self._place(one)
         row = batch.free_row()
         assert row is not None, "there is a row for each slot"
-        batch.admit(row, one.runs, one.length, one.masks, one.tokens[-1], one.sampling, one.tokens)
+        batch.admit(row, one.runs, one.length, one.masks, one.tokens[-1], one.sampling, one.tokens, one.drawn)
         one.seat = batch, row
 
     def _rise(self, one: Answering, masks: bool) -> None:
