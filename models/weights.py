@@ -18,7 +18,7 @@ from unabridged.models.gguf import config_of, stream_gguf
 Stream = Iterator[tuple[str, Tensor]]
 
 # Buffers that old checkpoints carry and a config makes redundant.
-_IGNORED = (".rotary_emb.inv_freq",)
+IGNORED = (".rotary_emb.inv_freq",)
 
 
 def open_checkpoint(path: Path) -> tuple[ModelConfig, Stream]:
@@ -43,7 +43,7 @@ def stream_safetensors(folder: ModelFolder) -> Stream:
         try:
             with safe_open(file, framework="pt") as shard:
                 for name in list(shard.keys()):
-                    if not name.endswith(_IGNORED):
+                    if not name.endswith(IGNORED):
                         yield name, shard.get_tensor(name)
         except SafetensorError as error:
             raise ModelDamaged(

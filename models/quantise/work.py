@@ -1,0 +1,104 @@
+"""Finished layers on disk, taken up again after a stop.
+
+A hidden folder beside the output holds the quantised model as it grows (`model/`), the rows that enter the next layer,
+and the fingerprint of what it is made from. Each file is written aside, flushed and renamed, the rows of a layer last:
+whatever happens, they say how many layers are done. The finished model is renamed to the output in one step.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from unabridged.models.errors import ModelError
+from unabridged.models.hashing import replace, sync, sync_folder
+
+_FINGERPRINT, _ROWS = "fingerprint", "rows-*.safetensors"
+
+
+class Work:
+    """The folder, held by this process. Made by `working`."""
+
+    def __init__(self, folder: Path, output: Path, shards: int) -> None:
+        self._folder, self._output, self._shards = folder, output, shards
+        self.model = folder / "model"
+
+    def start(self, fingerprint: str) -> int:
+        """How many layers are done; what other inputs left is deleted."""
+        noted = self._folder / _FINGERPRINT
+        if not noted.is_file() or noted.read_text() != fingerprint:
+            for left in self._folder.iterdir():
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            replace(noted, fingerprint.encode())
+        self.model.mkdir(exist_ok=True)
+        return max((_number(path) for path in self._folder.glob(_ROWS)), default=0)
+
+    def rows(self, done: int) -> Tensor:
+        """The rows that enter layer `done`, from 1, as `keep` was given them."""
+        rows: Tensor = load_file(self._rows(done))["rows"]
+        return rows
+
+    def keep(self, done: int, tensors: dict[str, Tensor], rows: Tensor) -> None:
+        """Layer `done`, counted from 1, and the rows that leave it."""
+        self.write(done, tensors)
+        replace(self._rows(done), save({"rows": rows}))
+        for path in self._folder.glob(_ROWS):
+            if _number(path) < done:
+                path.unlink()
+
+    def write(self, number: int, tensors: dict[str, Tensor]) -> None:
+        """Shard `number`, counted from 1."""
+        replace(self.model / self.shard(number), save(tensors, {"format": "pt"}))
+
+    def shard(self, number: int) -> str:
+        """Its file's name."""
+        return f"model-{number:05}-of-{self._shards:05}.safetensors"
+
+    def finish(self) -> None:
+        """The model becomes the output; the rest goes."""
+        for path in self.model.iterdir():
+            with path.open("rb") as file:
+                sync(file.fileno())
+        sync_folder(self.model)
+        self.model.rename(self._output)
+        sync_folder(self._output.parent)
+        shutil.rmtree(self._folder)
+
+    def _rows(self, done: int) -> Path:
+        return self._folder / _ROWS.replace("*", str(done))
+
+
+@contextmanager
+def working(output: Path, shards: int) -> Iterator[Work]:
+    """The work on the folder `output`, which must not be there. Raises ModelError when another process is at it."""
+    if output.exists():
+        raise ModelError(f"{output} is there already", "name another folder, or remove it")
+    folder = folder_of(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(held, output)
+        yield Work(folder, output, shards)
+    finally:
+        os.close(held)
+
+
+def folder_of(output: Path) -> Path:
+    """Where unfinished work on `output` lies."""
+    return output.with_name(f".{output.name}.quantising")
+
+
+def _lock(descriptor: int, output: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ModelError(f"another process is making {output}", "wait for it to end") from error
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.partition("-")[2])
