@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -156,7 +157,8 @@ def test_segments_of_odd_lengths_are_padded_inside_and_counted_as_they_are(
 
 def test_answers_together_are_those_alone_and_share_their_documents(gpu: Make) -> None:
     prefix, shared = text(9, 1), text(37, 2)
-    asked = [request(text(5 + 6 * n, n), (shared,), prefix, id=str(n), max_tokens=3 + n) for n in range(2)]
+    kinds: list[dict[str, Any]] = [{"max_tokens": 3}, {"max_tokens": 4, "temperature": 1.5, "seed": 5}]
+    asked = [request(text(5 + 6 * n, n), (shared,), prefix, id=str(n), **kind) for n, kind in enumerate(kinds)]
     alone = gpu(slots=2)
     expected = {one.id: ask(alone, one)[0] for one in asked}
     one = gpu(slots=2)
