@@ -1,0 +1,178 @@
+"""Long texts of random tokens through a whole model in GPU memory, timed: in one go, and as sections behind a prefix.
+And the linear layers alone, beside the matrix products that they cannot do without."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from benchmarks.decode_context import random_basis
+from benchmarks.gpu import eager_time
+from torch import Tensor
+
+from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.gpu.pool import GpuPool
+from unabridged.engine.gpu.prefill import Part, Prefill
+from unabridged.engine.kv.blocks import BLOCK
+from unabridged.models.attention import Attend
+from unabridged.models.config import ModelConfig
+from unabridged.models.fused import InParts
+from unabridged.models.linear import Linear
+from unabridged.models.llama import Llama
+
+PREFIX, SECTION = 64, 2048
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`tokens` read in `seconds`, of which `attention` were the GPU's time in attention."""
+
+    tokens: int
+    seconds: float
+    attention: float
+
+
+class Watched(Llama):
+    """The model, with a clock around its attention."""
+
+    def __init__(self, model: Llama) -> None:
+        vars(self).update(vars(model))
+        self._marks: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    def forward(self, ids: Tensor, attend: Attend) -> Tensor:
+        def timed(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            out = attend(layer, q, k, v)
+            end.record()
+            self._marks.append((begin, end))
+            return out
+
+        return super().forward(ids, timed)
+
+    def attention(self) -> float:
+        """Seconds in attention since the last call. Everything queued has run."""
+        spent = [float(begin.elapsed_time(end)) for begin, end in self._marks]
+        self._marks.clear()
+        return sum(spent) / 1e3
+
+
+def pool_of(model: ModelConfig, tokens: int, dtype: torch.dtype) -> GpuPool:
+    """Room for so many tokens, with an index."""
+    bases = [random_basis(model.kv_heads, model.head_dim) for _ in range(model.layers)]
+    index = model.kv_heads * sum(basis.key.shape[2] // 4 + 1 for basis in bases)
+    token = 2 * model.layers * model.kv_heads * model.head_dim * dtype.itemsize + index
+    return GpuPool(model.layers, model.kv_heads, model.head_dim, (tokens + BLOCK) * token, dtype, bases=bases)
+
+
+class Text:
+    """Random tokens that are read in one go, in pieces."""
+
+    def __init__(self, model: Llama, pool: GpuPool, length: int, piece: int) -> None:
+        self._model, self._pool, self._piece = Watched(model), pool, piece
+        self._ids = torch.randint(model.config.vocab_size, (length,)).tolist()
+        self._warm: set[tuple[tuple[str, int], ...]] = set()
+
+    def read(self, config: AttentionConfig, average: dict[str, int]) -> Reading:
+        """Read it; before that, once, what of it runs other kernels: the first piece and the last."""
+        length, starts = len(self._ids), range(0, len(self._ids), self._piece)
+        runs = self._pool.allocate(length)
+        prefill = Prefill(self._model, config, self._pool, 1, length, average)
+        prefill.put(0, runs)
+        if (kind := tuple(average.items())) not in self._warm:
+            self._pieces(prefill, sorted({starts[0], starts[-1]}))
+            self._warm.add(kind)
+        reading = self._pieces(prefill, starts)
+        self._pool.free(runs)
+        return reading
+
+    def _pieces(self, prefill: Prefill, starts: Sequence[int]) -> Reading:
+        parts = [[Part(0, start, self._ids[start : start + self._piece])] for start in starts]
+        return _timed(self._model, prefill, parts)
+
+
+def read_sections(model: Llama, pool: GpuPool, config: AttentionConfig, tokens: int, piece: int) -> Reading:
+    """As many sections as make `tokens`, each alone behind one prefix, several in a forward pass of `piece` tokens."""
+    watched, together = Watched(model), max(1, piece // SECTION)
+    prefill = Prefill(watched, config, pool, together, PREFIX + SECTION)
+    prefix = pool.allocate(PREFIX)
+    prefill.put(0, prefix)
+    ids = torch.randint(model.config.vocab_size, (PREFIX + SECTION,)).tolist()
+    prefill.read([Part(0, 0, ids[:PREFIX])])
+    sections = [pool.allocate(SECTION) for _ in range(together)]
+    for row, runs in enumerate(sections):
+        prefill.put(row, [*prefix, *runs])
+    parts = [Part(row, PREFIX, ids[PREFIX:]) for row in range(together)]
+    _timed(watched, prefill, [parts])
+    reading = _timed(watched, prefill, [parts] * max(1, tokens // SECTION // together))
+    pool.free([*prefix, *(run for runs in sections for run in runs)])
+    return reading
+
+
+def _timed(model: Watched, prefill: Prefill, passes: Sequence[Sequence[Part]]) -> Reading:
+    torch.cuda.synchronize()
+    model.attention()
+    began = time.perf_counter()
+    for parts in passes:
+        prefill.read(parts)
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - began
+    return Reading(sum(len(part.ids) for parts in passes for part in parts), seconds, model.attention())
+
+
+@torch.inference_mode()
+def linears(model: Llama, tokens: int) -> float:
+    """Seconds of all layers' projections over `tokens` tokens, whatever their weights need first included."""
+    shape = model.config
+
+    def of(width: int) -> Tensor:
+        return torch.randn(tokens, width, dtype=model.dtype, device="cuda")
+
+    hidden, mixed, inner = of(shape.hidden), of(shape.heads * shape.head_dim), of(shape.intermediate)
+
+    def run() -> None:
+        for layer in model.layers:
+            _apply(layer.qkv, hidden)
+            _apply(layer.output, mixed)
+            layer.gated(hidden)
+            _apply(layer.down, inner)
+
+    return eager_time(run)
+
+
+def _apply(linear: Linear, x: Tensor) -> Tensor:
+    # As the fused residual stream has it.
+    return linear.parts(x) if isinstance(linear, InParts) else linear(x)
+
+
+@dataclass(frozen=True)
+class Products:
+    """The matrix products of all layers' projections over some tokens: operations, and seconds by torch.mm."""
+
+    operations: float
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Operations a second."""
+        return self.operations / self.seconds
+
+
+def products(model: ModelConfig, tokens: int, dtype: torch.dtype) -> Products:
+    """Floating weights at the real shapes; embedding and head do not count."""
+    wide = (model.heads + 2 * model.kv_heads) * model.head_dim
+    shapes = [
+        (wide, model.hidden),
+        (model.hidden, model.heads * model.head_dim),
+        (2 * model.intermediate, model.hidden),
+        (model.hidden, model.intermediate),
+    ]
+    operations, seconds = 0.0, 0.0
+    for rows, columns in shapes:
+        weight = torch.randn(rows, columns, dtype=dtype, device="cuda").t()
+        x = torch.randn(tokens, columns, dtype=dtype, device="cuda")
+        out = torch.empty(tokens, rows, dtype=dtype, device="cuda")
+        operations += 2.0 * rows * columns * tokens * model.layers
+        seconds += eager_time(partial(torch.mm, x, weight, out=out), 8) * model.layers
+    return Products(operations, seconds)
