@@ -5,12 +5,12 @@ stand behind. Text of the kind that will be asked about serves best (docs/log.md
 """
 
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unabridged.app.prompt import Prompt
-from unabridged.models.errors import ModelError, ModelUnsupported
+from unabridged.app.sample_text import manual, pieces, text_of_files
+from unabridged.models.errors import ModelUnsupported
 
 if TYPE_CHECKING:
     from unabridged.models.registry import InstalledModel
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 # Pieces of text and tokens of each.
 PIECES = 8
 TOKENS = 1024
-# Characters that surely hold a piece.
-_CHARACTERS = 8 * TOKENS
 
 
 def calibrate(model: "InstalledModel", texts: Sequence[Path], tell: Callable[[str], None]) -> Path:
@@ -35,7 +33,8 @@ def calibrate(model: "InstalledModel", texts: Sequence[Path], tell: Callable[[st
 
     tokenizer = Tokenizer.load(model.path)
     prefix = _prefix(tokenizer)
-    documents = pieces(tokenizer, texts, min(TOKENS, model.window - len(prefix)))
+    text = text_of_files(texts) if texts else manual()
+    documents = pieces(tokenizer, text, min(TOKENS, model.window - len(prefix)), PIECES)
     loaded = load_model(model.path)
     if refusal := gpu_refusal(loaded.config):
         raise ModelUnsupported(f"{model.name} needs no calibration: {refusal}", "the index serves the GPU's attention")
@@ -47,31 +46,6 @@ def calibrate(model: "InstalledModel", texts: Sequence[Path], tell: Callable[[st
     seen = sum(map(len, documents))
     store(model.calibration, Calibration(tuple(layers), model.fingerprint, stream, seen))
     return model.calibration
-
-
-def pieces(tokenizer: "Tokenizer", texts: Sequence[Path], tokens: int) -> list[list[int]]:
-    """PIECES runs of `tokens` ids from evenly spread places of the texts."""
-    text = "\n\n".join(map(_read, texts)) if texts else _manual()
-    step = (len(text) - _CHARACTERS) // PIECES
-    if step < tokens:
-        raise ModelError(f"{len(text):,} characters of text are too few to calibrate with", "give 100,000 or more")
-    found = [tokenizer.encode(text[step * number :][:_CHARACTERS])[:tokens] for number in range(PIECES)]
-    return [list(ids) for ids in found]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: {error}", "give files of plain text") from error
-
-
-def _manual() -> str:
-    """Some 700,000 characters of English and code that come with Python."""
-    try:
-        return (files("pydoc_data") / "topics.py").read_text("utf-8")
-    except (ModuleNotFoundError, FileNotFoundError) as error:
-        raise ModelError("this Python comes without its manual", "give files of plain text") from error
 
 
 def _prefix(tokenizer: "Tokenizer") -> list[int]:

@@ -35,6 +35,17 @@ def copy_hashed(source: Path, target: Path, progress: Progress | None = None) ->
     return digest.hexdigest()
 
 
+def link_hashed(source: Path, target: Path, progress: Progress | None = None) -> str:
+    """A second name for a file where the file system can, else a copy; gives its hex digest."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        return copy_hashed(source, target, progress)
+    with target.open("rb") as file:
+        sync(file.fileno())
+    return sha256_of(target, progress)
+
+
 def replace(path: Path, data: bytes) -> None:
     """Write a file in one step: whatever happens, the old content is there or the new."""
     temporary = path.with_name(path.name + ".new")

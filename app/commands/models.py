@@ -10,6 +10,7 @@ import click
 
 from unabridged.app.cli import FAILED, say
 from unabridged.app.commands.common import TEXT, App, emit, examples, json_option, pass_app, table
+from unabridged.app.commands.quantize import quantize
 
 if TYPE_CHECKING:
     from unabridged.models.registry import InstalledModel
@@ -133,6 +134,9 @@ def calibrate(app: App, name: str, texts: tuple[Path, ...]) -> None:
 
     path = run(app.registry.get(name), texts, lambda text: click.echo(text, err=True))
     click.echo(f"stored {path}", err=True)
+
+
+models.add_command(quantize)
 
 
 def _measure(app: App, name: str, facts: int, as_json: bool) -> None:

@@ -19,7 +19,7 @@ _SMALLEST = 2.0**-14
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """Groups of g columns of a weight: `values` uint8 `[N, K]`, `scales` float16 `[N, K/g]`, `zeros` uint8, the same."""
+    """Groups of g columns of a weight: `values` uint8 `[N, K]`, `scales` float16 `[N, K/g]`, `zeros` uint8 alike."""
 
     values: Tensor
     scales: Tensor

@@ -77,7 +77,7 @@ class Work:
 def working(output: Path, shards: int) -> Iterator[Work]:
     """The work on the folder `output`, which must not be there. Raises ModelError when another process is at it."""
     if output.exists():
-        raise ModelError(f"{output} is there already", "name another folder, or remove it")
+        raise ModelError(f"{output} is there already", "add it, remove it, or name another folder")
     folder = folder_of(output)
     folder.mkdir(parents=True, exist_ok=True)
     held = os.open(folder, os.O_RDONLY)

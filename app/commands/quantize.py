@@ -1,0 +1,110 @@
+"""`unabridged models quantize`: a model in 4 bits, of one in 16."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unabridged.app.commands.common import TEXT, App, examples, pass_app
+
+if TYPE_CHECKING:
+    from unabridged.app.quantising import Device, Teller
+    from unabridged.models.quantise.run import Progress
+
+_EXAMPLES = examples(
+    "unabridged models quantize ~/Llama-3.1-8B-Instruct",
+    "unabridged models quantize ~/Llama-3.1-8B-Instruct --name llama8b --collection contracts",
+    "unabridged models quantize ~/Qwen3-8B --output ~/Qwen3-8B-AWQ --text notes.txt --text book.txt",
+)
+_FOLDER = click.Path(path_type=Path)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.command("quantize", epilog=_EXAMPLES)
+@click.argument("source")
+@click.option("--name", type=TEXT, help="The name to install the result under.  [default: the source's, with -awq]")
+@click.option("--output", type=_FOLDER, help="Write the result into this folder; install it only with --name as well.")
+@click.option("-c", "--collection", type=TEXT, help="Measure with the text of this collection.")
+@click.option("--text", "texts", type=_FILE, multiple=True, help="Measure with this text file; may be repeated.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@pass_app
+def quantize(
+    app: App,
+    source: str,
+    name: str | None,
+    output: Path | None,
+    collection: str | None,
+    texts: tuple[Path, ...],
+    device: "Device",
+) -> None:
+    """Make an AWQ int4 model of SOURCE: a folder with a checkpoint in 16 bits, a .gguf file, or an installed model.
+
+    The model reads 4,096 tokens of text, and what they make of each layer decides how its weights are rounded: Python's
+    manual, or with --text or --collection text like that which will be asked about. One layer is in memory at a time.
+    Interrupted, it goes on where it was when the same command runs again.
+    """
+    from unabridged.app.quantising import quantise
+
+    if collection is not None and texts:
+        raise click.UsageError("--collection and --text exclude each other")
+    app.locations.create()
+    model, found = _model(app, source)
+    chosen = name if output is not None else name or f"{found}-awq"
+    if chosen is not None:
+        app.registry.free(chosen)
+    target = output.expanduser() if output is not None else app.registry.directory / ".quantised" / f"{chosen}"
+    text = _text(app, collection, texts)
+    with _telling(app) as tell:
+        quantise(model, target, text, device, tell)
+    if output is not None:
+        click.echo(f"wrote {target}", err=True)
+    if chosen is not None:
+        installed = app.registry.add(target, chosen) if output is not None else app.registry.adopt(target, chosen)
+        click.echo(f"installed {installed.name} in {installed.path}", err=True)
+
+
+def _model(app: App, source: str) -> tuple[Path, str]:
+    """Where it lies, and its name."""
+    path = Path(source).expanduser()
+    if not path.exists():
+        path = app.registry.get(source).path
+    path = path.resolve()
+    return path, path.stem if path.is_file() else path.name
+
+
+def _text(app: App, collection: str | None, texts: tuple[Path, ...]) -> str:
+    from unabridged.app.sample_text import manual, text_of_collection, text_of_files
+
+    if collection is not None:
+        with app.library() as library:
+            return text_of_collection(library, collection)
+    return text_of_files(texts) if texts else manual()
+
+
+@contextmanager
+def _telling(app: App) -> "Iterator[Teller]":
+    """One line that changes on a terminal, a line a layer elsewhere; on a stop, how to go on."""
+    from unabridged.app.quantising import Teller
+
+    def remark(text: str) -> None:
+        click.echo(text, err=True)
+
+    try:
+        if not app.console.is_terminal:
+            yield Teller(remark, lambda progress: remark(_line(progress)))
+        else:
+            with app.console.status("") as status:
+                yield Teller(remark, lambda progress: status.update(_line(progress)))
+    except (KeyboardInterrupt, SystemExit):
+        remark("finished layers are kept: the same command goes on with them")
+        raise
+
+
+def _line(progress: "Progress") -> str:
+    line = f"layer {progress.done} of {progress.layers}"
+    if progress.seconds is None or progress.done == progress.layers:
+        return line
+    minutes = progress.seconds / 60
+    return f"{line}, about {minutes:.0f} min left" if minutes >= 1 else f"{line}, less than a minute left"

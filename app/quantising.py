@@ -1,0 +1,52 @@
+"""`unabridged models quantize`: from a model and text to the same model in AWQ int4. Runs in this process."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from unabridged.app.sample_text import pieces
+from unabridged.models.errors import ModelError
+
+if TYPE_CHECKING:
+    from unabridged.models.quantise.run import Progress
+
+Device = Literal["auto", "cpu", "cuda"]
+
+# Pieces of text and tokens of each. More change nothing that could be measured (docs/log.md).
+PIECES = 8
+TOKENS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Where narration goes: single remarks, and the state after each layer."""
+
+    remark: Callable[[str], None]
+    progress: "Callable[[Progress], None]"
+
+
+def quantise(model: Path, output: Path, text: str, device: Device, tell: Teller) -> None:
+    """The model at a folder or .gguf file into the new folder `output`; an interrupted run is taken up again.
+
+    Raises ModelError, ModelUnsupported or ModelDamaged before anything is computed, OSError when the disk fails.
+    """
+    import torch
+
+    from unabridged.models.quantise.run import Quantiser
+    from unabridged.models.quantise.source import Source
+    from unabridged.models.tokenizer import Tokenizer
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ModelError("no CUDA device was found", "leave out --device to use the CPU")
+    chosen = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    source = Source(model)
+    begin = [] if source.config.bos_id is None else [source.config.bos_id]
+    read = pieces(Tokenizer.load(model), text, min(TOKENS, source.config.window) - len(begin), PIECES)
+    quantiser = Quantiser(source, [begin + ids for ids in read], torch.device(chosen))
+    if source.folder.format == "gguf":
+        tell.remark("the weights of a GGUF are rounded already; those of the original checkpoint lose less")
+    if quantiser.narrowed:
+        tell.remark(f"groups of {quantiser.group} weights: 128 does not divide this model's widths")
+    tell.remark(f"reading {len(read)} pieces of {len(begin) + len(read[0])} tokens on {chosen}")
+    quantiser.run(output, tell.progress)
