@@ -57,7 +57,7 @@ def peaks_of(peaks, row, splits, SPLITS: tl.constexpr):
 @triton.jit
 def uniform(seed, step):
     """In [0, 1), 24 bits, from Philox keyed by the seed and counting steps."""
-    bits = tl.philox(seed, step, step * 0, step * 0, step * 0)[0]
+    bits = tl.philox(seed, step, 0, 0, 0)[0]
     return (bits >> 8).to(tl.int32).to(tl.float32) * 5.9604644775390625e-08
 
 
@@ -121,7 +121,7 @@ def collect(
             shift = highest - _grid(peak, FINE)
             at = (row * splits + s)[:, None] * BINS
             real = tl.arange(0, BINS) < BINS - 1
-            last = highest * 0 + (BINS - 1)
+            last = tl.full((), BINS - 1, tl.int32)
             if top_k > 0:
                 upto = _joined(counts, at, shift, there, s * 0 + 1, BINS)
                 last = tl.sum((real & (upto < top_k)).to(tl.int32), 0)
@@ -138,7 +138,7 @@ def collect(
             before = tl.sum(tl.where(s < split, found, 0), 0)
             number = tl.sum(found, 0)
             mine = inside & ((highest - _grid(value, FINE) <= last) | every)
-            aim = temperature * 0.0
+            aim = 0.0
         else:
             # Only one split's tokens matter: the one that the draw falls into.
             aim = uniform(tl.load(seeds + row), tl.load(steps + row)) * tl.sum(total, 0)
@@ -147,7 +147,7 @@ def collect(
             drawn = tl.minimum(tl.min(tl.where(over, s, SPLITS), 0), final)
             aim -= tl.sum(tl.where(s < drawn, total, 0.0), 0)
             mine = inside & (split == drawn)
-            before = drawn * 0
+            before = 0
             number = tl.minimum(vocabulary - drawn * BLOCK, BLOCK)
         to = row.to(tl.int64) * vocabulary + before + tl.cumsum(mine.to(tl.int32), 0) - 1
         tl.store(keys + to, key_of(value), mine)

@@ -46,7 +46,7 @@ def _threshold(keys, number, needed, top, COUNT: tl.constexpr, TILE: tl.constexp
 def _draw(keys, number, cut, ties, aim, top, TILE: tl.constexpr):
     """The place of the first key with more than `aim` up to and with it, of those above `cut` and the first `ties` at
     it; of the last of them where rounding left too little."""
-    found, final, mass, equal = number * 0 + number, number * 0, aim * 0.0, number * 0
+    found, final, equal, mass = number, 0, 0, 0.0
     for start in range(0, number, TILE):
         i = start + tl.arange(0, TILE)
         key = tl.load(keys + i, i < number, LOWEST)
@@ -78,7 +78,7 @@ def settle(
         number, aim = tl.load(numbers + row), tl.load(aims + row)
         listed = row.to(tl.int64) * vocabulary
         keys += listed
-        cut, ties = number * 0 + LOWEST, number * 0
+        cut, ties = tl.full((), LOWEST, tl.int32), tl.full((), 0, tl.int32)
         if (top_k > 0) | (top_p < 1.0) | (min_p > 0.0):
             mass = tl.sum(tl.load(totals + row * splits + s, s < splits, 0.0) * tl.exp(peak - top), 0)
             if top_k > 0:
