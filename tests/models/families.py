@@ -69,8 +69,10 @@ def reference(case: Case, **fields: Any) -> PreTrainedModel:
     torch.manual_seed(7)
     config = case.config(**{**SHAPE, **case.fields, **fields})
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
+    offset = 0.0 if case.config is Gemma2Config else 1.0
+    for name, parameter in model.named_parameters():
+        # Norms near 1, so that scores differ enough for attention's options to matter.
+        torch.nn.init.normal_(parameter, mean=offset if "norm" in name else 0.0, std=0.2)
     return model
 
 

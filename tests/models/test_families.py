@@ -2,6 +2,7 @@
 sliding window; and what its files say that decides how it runs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,27 @@ def test_logits_agree_with_transformers(tmp_path: Path, name: str) -> None:
     wanted = theirs(theirs_, IDS)
     for chunk in (150, 64, 1):
         torch.testing.assert_close(ours(model, IDS, chunk), wanted, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [
+        ("llama-3.1", {"rope_scaling": None}),
+        ("mistral-v0.1", {"sliding": ()}),
+        ("mistral-v0.1", {"sliding": (49, 49, 49)}),
+        ("qwen2-sliding", {"sliding": (40, 40, 40)}),
+        ("gemma2", {"sliding": ()}),
+        ("gemma2", {"attention_cap": None}),
+        ("gemma2", {"logit_cap": None}),
+        ("gemma2", {"query_factor": 1.0}),
+    ],
+    ids=str,
+)
+def test_every_option_matters_in_these_checkpoints(tmp_path: Path, name: str, without: dict[str, Any]) -> None:
+    theirs_ = reference(CASES[name])
+    model = load_model(save(theirs_, tmp_path / name))
+    model.config = replace(model.config, **without)
+    assert float((ours(model, IDS, 150) - theirs(theirs_, IDS)).abs().max()) > 2e-2
 
 
 @pytest.mark.parametrize("name", ["qwen2", "gemma2", "exaone"])
