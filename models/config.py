@@ -97,7 +97,7 @@ class ModelConfig:
         _refuse_hf(read)
         heads, hidden, layers = (read.whole(key) for key in ("num_attention_heads", "hidden_size", "num_hidden_layers"))
         head_dim = read.whole("head_dim", hidden // max(heads, 1))
-        window = read.whole("max_position_embeddings")
+        window = _hf_window(read)
         rope_theta, rope_scaling = hf_rope(raw)
         scalar = read.number("query_pre_attn_scalar", head_dim)
         return cls(
@@ -192,6 +192,12 @@ def _refuse_gguf(read: Reader, key: str, head_dim: int) -> None:
     files = read.whole("split.count", 1)
     if files > 1:
         raise ModelUnsupported(f"a GGUF split into {files} files", "merge it with llama-gguf-split")
+
+
+def _hf_window(read: Reader) -> int:
+    """Dual chunk attention reaches past the tokens trained on, by chunks of so many. We reach past them otherwise."""
+    most, chunks = read.whole("max_position_embeddings"), read.get("dual_chunk_attention_config")
+    return min(most, Reader("config.json dual_chunk_attention_config", chunks).whole("chunk_size")) if chunks else most
 
 
 def _hf_bias(raw: Mapping[str, Any], family: Family) -> tuple[Place, ...]:

@@ -44,6 +44,13 @@ def test_both_spellings_of_rope_are_one() -> None:
     assert ModelConfig.from_hf({**newer, "rope_parameters": {**LLAMA3, "rope_theta": 500000.0}}) == older
 
 
+def test_the_window_is_what_was_trained_on() -> None:
+    qwen = {**BASE, "architectures": ["Qwen2ForCausalLM"], "max_position_embeddings": 1010000}
+    chunks = {"chunk_size": 262144, "local_size": 8192}
+    assert ModelConfig.from_hf({**qwen, "dual_chunk_attention_config": chunks}).window == 262144
+    assert ModelConfig.from_hf(qwen).window == 1010000
+
+
 def test_what_transformers_saves_is_read() -> None:
     saved = {**LlamaConfig(num_key_value_heads=4).to_dict(), "architectures": ["LlamaForCausalLM"]}
     config = ModelConfig.from_hf(saved)
