@@ -1,11 +1,13 @@
 """Reading long texts with Llama 3.1 8B in 4 bits on the GPU: tokens a second, and where the time goes.
 
     python -m benchmarks.prefill --model DIR | --random 8b  [--contexts 8192 32768 131072 1048576] [--piece 32768]
-                                 [--dense-below 8192 16384 32768] [--exact 4 8] [--sections 131072] [--seconds 280]
+                                 [--dense-below 8192 16384 32768] [--exact 4 8] [--keep 8192] [--sections 131072]
+                                 [--seconds 280]
 
 One text of random tokens, read through the whole model as the engine reads it, in pieces. Rows differ in where dense
-attention ends (by default the window) and in how many neighbouring queries the second stage takes as their mean (the
-index takes 16). The last row reads sections of 2,048 tokens behind a prefix, as documents are read: none sees another.
+attention ends (by default the window), in how many neighbouring queries the second stage takes as their mean (the index
+takes 16), and, the quickest of them once more, in how many tokens the first stage keeps. The first row reads sections
+of 2,048 tokens behind a prefix, as documents are read: none sees another.
 
 Linears: the projections alone, dequantising included. Attention: by events around it, in the run itself. Floor: the
 projections' matrix products in float16, by torch.mm at the same shapes; head and attention do not count. A run that
@@ -18,7 +20,7 @@ import gc
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,23 @@ def main() -> None:
         print(_line(_projected(row, benchmark.products.rate)))
 
 
+@dataclass(frozen=True)
+class Way:
+    """Of reading: where dense attention ends, the second stage's means, what the first stage keeps."""
+
+    dense_below: int
+    exact: int
+    keep: int
+
+    def of(self, config: AttentionConfig) -> AttentionConfig:
+        """`config`, read this way."""
+        layers = tuple(
+            replace(layer, stages=(replace(layer.stages[0], keep=self.keep), *layer.stages[1:]))
+            for layer in config.layers
+        )
+        return replace(config, layers=layers, dense_below=self.dense_below)
+
+
 class Benchmark:
     """All rows, as time allows."""
 
@@ -84,26 +103,29 @@ class Benchmark:
         self._config = choose(AttentionChoice(preset=arguments.preset), model.config.window, indexed=True)
 
     def rows(self) -> Iterator[Row]:
-        """Texts from short to long: the default, then the others; where the text is longer than the window the best of
-        those before. Then sections."""
-        window, best = self._config.dense_below, (self._config.dense_below, AVERAGE["exact"])
+        """Sections, then texts from short to long: by default, then in other ways; of one longer than the window, in
+        the quickest ways of the one before."""
         if self._arguments.sections:
             yield from self._guarded(self._sections, self._arguments.sections)
+        default = Way(self._config.dense_below, AVERAGE["exact"], self._config.layers[-1].stages[0].keep)
+        best = default
         for length in sorted(self._arguments.contexts):
             text = Text(self._model, self._pool, length, min(self._arguments.piece, length))
-            kinds = [(window, AVERAGE["exact"])]
-            if length > window:
-                kinds += [(best[0], exact) for exact in self._arguments.exact if (best[0], exact) not in kinds]
-            else:
-                kinds += [(below, exact) for below in self._arguments.dense_below for exact in self._arguments.exact]
-            found: dict[tuple[int, int], float] = {}
-            for kind in kinds:
-                if kind[0] < length or kind == kinds[0]:
-                    for row in self._guarded(partial(self._text, text, *kind), length):
-                        found[kind] = row["seconds"]
-                        yield row
-            if found:
-                best = min(found, key=lambda one: found[one])
+            found: dict[Way, float] = {}
+            for way in dict.fromkeys((default, *self._others(default, best, length))):
+                for row in self._guarded(partial(self._text, text, way), length):
+                    found[way] = row["seconds"]
+                    yield row
+            best = min(found, key=lambda one: found[one]) if found else best
+            for keep in self._arguments.keep if best.dense_below < length else ():
+                yield from self._guarded(partial(self._text, text, replace(best, keep=keep)), length)
+
+    def _others(self, default: "Way", best: "Way", length: int) -> Iterator["Way"]:
+        below = [best.dense_below] if length > default.dense_below else self._arguments.dense_below
+        for dense_below in below:
+            for exact in self._arguments.exact:
+                if dense_below < length:
+                    yield Way(dense_below, exact, default.keep)
 
     def _guarded(self, run: Callable[[int], Row], tokens: int) -> Iterator[Row]:
         """The row, unless it would come too late, or fails: that is said, and the others go on."""
@@ -119,25 +141,24 @@ class Benchmark:
         gc.collect()
         torch.cuda.empty_cache()
 
-    def _text(self, text: Text, dense_below: int, exact: int, length: int) -> Row:
-        config = replace(self._config, dense_below=dense_below)
-        average = AVERAGE | {"exact": exact}
-        if length <= dense_below:
-            return self._row(text.read(config, average), config, "dense", {})
-        return self._row(text.read(config, average), config, f"dense below {dense_below // 1024}K", average)
+    def _text(self, text: Text, way: "Way", length: int) -> Row:
+        if length <= way.dense_below:
+            return self._row(text.read(self._config, AVERAGE), self._config, "dense", None)
+        config = way.of(self._config)
+        name = f"dense below {way.dense_below // 1024}K"
+        return self._row(text.read(config, AVERAGE | {"exact": way.exact}), config, name, way)
 
     def _sections(self, tokens: int) -> Row:
         reading = read_sections(self._model, self._pool, self._config, tokens, self._arguments.piece)
-        return self._row(reading, self._config, f"sections of {SECTION:,}", {})
+        return self._row(reading, self._config, f"sections of {SECTION:,}", None)
 
-    def _row(self, reading: Reading, config: AttentionConfig, name: str, average: dict[str, int]) -> Row:
+    def _row(self, reading: Reading, config: AttentionConfig, name: str, way: "Way | None") -> Row:
         spent, floor = self._linears * reading.tokens, self._floor * reading.tokens
         return {
             "tokens": reading.tokens,
             "attention_of": name,
             "preset": config.name,
-            "dense_below": config.dense_below,
-            "average": average,
+            "way": None if way is None else asdict(way),
             "seconds": reading.seconds,
             "tokens_per_second": reading.tokens / reading.seconds,
             "linears": spent,
@@ -157,6 +178,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--piece", type=int, default=32768, help="tokens of a forward pass")
     parser.add_argument("--dense-below", type=int, nargs="*", default=[8192, 16384, 32768])
     parser.add_argument("--exact", type=int, nargs="+", default=[4, 8], help="queries that a mean is of")
+    parser.add_argument("--keep", type=int, nargs="*", default=[8192], help="tokens that a first stage keeps")
     parser.add_argument("--sections", type=int, default=131072, help="tokens read as sections, 0 for none")
     parser.add_argument("--preset", default="auto")
     parser.add_argument("--bank", choices=BANKS, default="fp8")
@@ -180,9 +202,9 @@ def _model(arguments: argparse.Namespace, result: dict[str, Any]) -> Llama:
 
 
 def _line(row: Row) -> str:
-    means = "/".join(str(row["average"][name]) for name in ("index", "exact")) if row["average"] else "-"
+    way = f"means of {row['way']['exact']}, keeps {row['way']['keep'] // 1024}K" if row["way"] else ""
     return (
-        f"{row['tokens']:9,} tokens, {row['attention_of']:18} means {means:5}: {row['seconds']:7.2f} s, "
+        f"{row['tokens']:9,} tokens, {row['attention_of']:17} {way:22} {row['seconds']:7.2f} s, "
         f"{row['tokens_per_second']:8,.0f} tokens/s; linears {row['linears']:6.2f} attention {row['attention']:6.2f} "
         f"rest {row['rest']:5.2f}; floor {row['floor']:6.2f}: {row['of_floor']:4.0%}"
     )

@@ -72,7 +72,7 @@ class Text:
     def __init__(self, model: Llama, pool: GpuPool, length: int, piece: int) -> None:
         self._model, self._pool, self._piece = Watched(model), pool, piece
         self._ids = torch.randint(model.config.vocab_size, (length,)).tolist()
-        self._warm: set[tuple[tuple[str, int], ...]] = set()
+        self._warm: set[tuple[int, ...]] = set()
 
     def read(self, config: AttentionConfig, average: dict[str, int]) -> Reading:
         """Read it; before that, once, what of it runs other kernels: the first piece and the last."""
@@ -80,7 +80,8 @@ class Text:
         runs = self._pool.allocate(length)
         prefill = Prefill(self._model, config, self._pool, 1, length, average)
         prefill.put(0, runs)
-        if (kind := tuple(average.items())) not in self._warm:
+        kind = (*average.values(), *(stage.keep for layer in config.layers for stage in layer.stages))
+        if kind not in self._warm:
             self._pieces(prefill, sorted({starts[0], starts[-1]}))
             self._warm.add(kind)
         reading = self._pieces(prefill, starts)
