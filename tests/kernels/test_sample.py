@@ -81,11 +81,11 @@ def test_a_large_vocabulary(kind: str, device: str) -> None:
     _check(_logits(kind, len(SETTINGS), 128256, 3).half(), list(SETTINGS.values()), 2, device)
 
 
-@pytest.mark.parametrize("name", ["temperature", "top-p", "all"])
+@pytest.mark.parametrize("name", ["temperature", "all"])
 def test_a_row_draws_the_same_whatever_the_others_do(name: str, device: str) -> None:
     logits = _logits("peaked", 3, 5003, 4).to(device)
     found = []
-    for settings, row in (([SETTINGS[name]], 0), ([SETTINGS["greedy"], SETTINGS["top-k"], SETTINGS[name]], 2)):
+    for settings, row in (([SETTINGS[name]], 0), ([SETTINGS["greedy"], SETTINGS["min-p"], SETTINGS[name]], 2)):
         state = _states(settings, 5003, device)[0]
         out = torch.full((len(settings),), -1, device=device)
         own = logits.clone()
@@ -95,8 +95,8 @@ def test_a_row_draws_the_same_whatever_the_others_do(name: str, device: str) -> 
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", ["temperature", "top-p"])
-def test_another_batch_takes_a_row_over(name: str, device: str) -> None:
+def test_another_batch_takes_a_row_over(device: str) -> None:
+    name = "temperature"
     logits = _logits("peaked", 4, 1003, 5).to(device)
     state, out = _states([SETTINGS[name]], 1003, device)[0], torch.full((1,), -1, device=device)
     alone = []
@@ -155,7 +155,7 @@ def _draws(run: Run, rows: int, sampling: Sampling, logits: Tensor, device: str)
 @pytest.mark.parametrize("run", [sample_plain, pytest.param(sample, marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", list(SETTINGS)[2:])
 def test_draws_as_the_cpus_sampler_does(name: str, run: Run, device: str) -> None:
-    logits, sampling, rows = _logits("peaked", 1, 23, 6)[0] / 2, SETTINGS[name], 1500
+    logits, sampling, rows = _logits("peaked", 1, 23, 6)[0] / 2, SETTINGS[name], 800
     tokens = _draws(run, rows, sampling, logits, device)
     # What the repetition penalty leaves; the CPU's sampler would add what it draws to what was seen.
     penalty, marked = sampling.repetition_penalty, torch.arange(23) % 3 == 0
