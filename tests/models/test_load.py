@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmarks.checkpoint import write
+from benchmarks.checkpoint import Format, write
 from tests.models.conftest import TinyLlama
 from tests.models.test_llama import ours
 
@@ -12,6 +12,7 @@ from unabridged.models.embedding import Int8Table, Table
 from unabridged.models.int8 import Int8Linear
 from unabridged.models.linear import Dense
 from unabridged.models.load import load, load_model
+from unabridged.models.quantised import Quantised
 
 IDS = torch.arange(60)
 
@@ -65,3 +66,25 @@ def test_on_a_gpu_loading_needs_little_more_than_the_model(tmp_path: Path) -> No
     assert report.device_peak - report.device < 8 * whole
     # 4 bits and their scales, and 16 bits of embedding and head.
     assert report.device - before < 1.5 * report.read
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("form", ["gemm", "compressed"])
+def test_a_4_bit_model_of_the_kernels_is_the_dequantised_one(tmp_path: Path, device: str, form: Format) -> None:
+    write(tmp_path / "made", form=form)
+    quantised, _ = load(tmp_path / "made", torch.float16, device=device, kernels=True)
+    plain, _ = load(tmp_path / "made", torch.float16, device=device, kernels=False)
+    assert isinstance(quantised.layers[0].qkv, Quantised)
+    ids = torch.randint(0, 500, (3 if form == "gemm" else 18,), generator=torch.Generator().manual_seed(4)).to(device)
+    found, wanted = (model.step(ids, Values(model.config.group)) for model in (quantised, plain))
+    assert (found - wanted).float().norm() < 0.01 * wanted.float().norm()
+
+
+class Values:
+    """In place of attention, which has tests of its own: each token attends to itself."""
+
+    def __init__(self, group: int) -> None:
+        self._group = group
+
+    def __call__(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return v.repeat_interleave(self._group, 1)
