@@ -22,6 +22,9 @@ Turn = tuple[str, str]
 
 # Characters of Unicode's private use area: the marks are the first two that no content and no template contains.
 _PRIVATE = range(0xE000, 0xF8FF)
+# What templates that print today's date get (Llama 3.2's), as those without a clock print it (Llama 3.1's): documents are
+# read behind the system text, and with the date of the day all of them would be read again every morning.
+_DAY = datetime(2024, 7, 26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,9 @@ def _environment() -> ImmutableSandboxedEnvironment:
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
     environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = lambda layout: datetime.now().strftime(layout)
+    environment.globals["strftime_now"] = _DAY.strftime
+    # Qwen3 would think aloud first, and what it thinks would count as its answer.
+    environment.globals["enable_thinking"] = False
     environment.filters["tojson"] = _tojson
     return environment
 

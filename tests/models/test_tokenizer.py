@@ -183,6 +183,15 @@ def test_a_template_cannot_reach_out_of_its_sandbox(tiny: Tokenizer, tmp_path: P
         Tokenizer.load(tmp_path).chat([("user", "x")])
 
 
+def test_a_prompt_is_the_same_every_day_and_thinks_silently(tiny: Tokenizer, tmp_path: Path) -> None:
+    template = (
+        "{{ strftime_now('%d %b %Y') }}{% if enable_thinking is not defined or enable_thinking %}<think>{% endif %}"
+    )
+    (tmp_path / "chat_template.jinja").write_text(template)
+    tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer.decode(tokenizer.chat([("user", "x")])) == "26 Jul 2024"
+
+
 def test_tokenizers_of_another_kind_are_refused_by_name(tiny: Tokenizer, tmp_path: Path) -> None:
     spec = json.loads((tmp_path / "tokenizer.json").read_text())
     spec["decoder"] = {"type": "Metaspace"}
