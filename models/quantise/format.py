@@ -2,7 +2,7 @@
 
 A projection `[N, K]` in groups of g columns is three tensors: qweight int32 `[K, N/8]`, qzeros int32 `[K/g, N/8]`,
 scales float16 `[K/g, N]`. A word holds eight neighbouring outputs, 4 bits each, in the order of `_SHIFTS`. Everything
-else is float16 under its own name.
+else is float16 under its own name. `models.awq` reads it.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unabridged.models.awq import Int4
 from unabridged.models.errors import ModelUnsupported
-from unabridged.models.quantise.rounding import Rounded
 
 # Outputs that share a word: N must be a multiple.
 OUTPUTS = 8
@@ -20,7 +20,7 @@ OUTPUTS = 8
 _SHIFTS = tuple(4 * place for place in (0, 4, 1, 5, 2, 6, 3, 7))
 
 
-def projection(name: str, weight: Rounded) -> dict[str, Tensor]:
+def projection(name: str, weight: Int4) -> dict[str, Tensor]:
     """The tensors of projection `name`."""
     return {
         f"{name}.qweight": _packed(weight.values.T),

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unabridged.models.awq import Int4
 from unabridged.models.config import ModelConfig
 from unabridged.models.quantise.block import PROJECTIONS, Block, Weights
 from unabridged.models.quantise.clipping import clipped, moments
-from unabridged.models.quantise.rounding import Rounded, limits, rounded, to_nearest
+from unabridged.models.quantise.rounding import limits, rounded, to_nearest
 from unabridged.models.quantise.scales import best, condensed, size
 
 
@@ -27,7 +28,7 @@ class Quantised:
     """A finished layer. `projections`: by place; `others`: norms and biases, changed by the factors, float32; `rows`:
     what the layer as it was makes of the rows that entered it."""
 
-    projections: dict[str, Rounded]
+    projections: dict[str, Int4]
     others: dict[str, Tensor]
     rows: Tensor
 

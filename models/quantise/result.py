@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
+from unabridged.models.awq import Int4
 from unabridged.models.folder import SHARD_INDEX
 from unabridged.models.quantise import format as gemm
 from unabridged.models.quantise.recipe import Quantised
-from unabridged.models.quantise.rounding import Rounded
 from unabridged.models.quantise.sides import CONFIG, write_json, write_sides
 from unabridged.models.quantise.source import Source
 from unabridged.models.tensors import Matrix
@@ -48,12 +48,12 @@ def describe(folder: Path, source: Source, config: dict[str, Any], group: int) -
     write_json(folder / CONFIG, gemm.configuration(config, group))
 
 
-def _projections(matrix: Matrix, weight: Rounded) -> dict[str, Tensor]:
-    rows = [piece.rows for piece in matrix.pieces]
-    parts = (tensor.split(rows) for tensor in (weight.values, weight.scales, weight.zeros))
+def _projections(matrix: Matrix, weight: Int4) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
-    for piece, *part in zip(matrix.pieces, *parts, strict=True):
-        tensors |= gemm.projection(piece.name, Rounded(*part))
+    start = 0
+    for piece in matrix.pieces:
+        tensors |= gemm.projection(piece.name, weight.part(slice(start, start + piece.rows)))
+        start += piece.rows
     return tensors
 
 

@@ -4,26 +4,16 @@ The scale is rounded to float16, as it is stored, before the weights are divided
 range: 0 stays 0, and the zero point fits its 4 bits.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
+from unabridged.models.awq import Int4
 from unabridged.models.errors import ModelUnsupported
 
 LEVELS = 15
 GROUPS = (128, 64, 32)
 # The smallest scale that float16 holds with all its digits.
 _SMALLEST = 2.0**-14
-
-
-@dataclass(frozen=True, slots=True)
-class Rounded:
-    """Groups of g columns of a weight: `values` uint8 `[N, K]`, `scales` float16 `[N, K/g]`, `zeros` uint8 alike."""
-
-    values: Tensor
-    scales: Tensor
-    zeros: Tensor
 
 
 def group_for(widths: set[int], wanted: int = GROUPS[0]) -> int:
@@ -41,11 +31,11 @@ def limits(weight: Tensor, group: int) -> tuple[Tensor, Tensor]:
     return grouped.amin(-1).clamp_(max=0), grouped.amax(-1).clamp_(min=0)
 
 
-def rounded(weight: Tensor, low: Tensor, high: Tensor) -> Rounded:
+def rounded(weight: Tensor, low: Tensor, high: Tensor) -> Int4:
     """`weight` `[N, K]` with groups that reach from `low` to `high` `[N, K/g]`; what lies outside is clipped."""
     scales, zeros = _steps(low, high)
     values = _values(weight.unflatten(-1, (low.shape[-1], -1)), scales, zeros)
-    return Rounded(values.flatten(-2).to(torch.uint8), scales.half(), zeros.to(torch.uint8))
+    return Int4(values.flatten(-2).to(torch.uint8), scales.half(), zeros.to(torch.uint8))
 
 
 def restored(weight: Tensor, low: Tensor, high: Tensor) -> Tensor:

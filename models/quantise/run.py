@@ -41,12 +41,14 @@ class Quantiser:
     """What is to be made of what, checked before anything is computed."""
 
     def __init__(self, source: Source, pieces: Sequence[Sequence[int]], device: torch.device) -> None:
-        """`pieces`: calibration text, token ids of one length, each read alone from position 0.
+        """`pieces`: calibration text, token ids of one length, each read alone from position 0; cut where a layer would
+        slide past its beginning.
 
         Raises ModelUnsupported when a width does not suit the format.
         """
         self._source, self._device = source, device
-        self._pieces = torch.tensor(pieces)
+        seen = [window for window in source.config.sliding if window]
+        self._pieces = torch.tensor(pieces)[:, : min(seen, default=None)]
         self._config = source_config(source.folder, source.config)
         layers = source.layer_matrices()
         for piece in (piece for matrix in layers for piece in matrix.pieces):
