@@ -1,7 +1,8 @@
 """Decode steps of a batch: the same tokens together as alone, and as the engine on the CPU; rows come, go and grow."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -33,24 +34,36 @@ CONFIG = AttentionConfig("tiny", (LAYER,), 16, 64, WINDOW, WINDOW, "kv", refresh
 EVERY = replace(CONFIG, refresh=(1, 1, 1))
 
 
+@dataclass(frozen=True)
+class Models:
+    """One model on the device of the tests, and on the CPU for the engine there."""
+
+    own: Llama
+    cpu: Llama
+
+    @classmethod
+    def load(cls, folder: Path, device: str) -> "Models":
+        return cls(load_model(folder, torch.float32, device=device), load_model(folder))
+
+
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, device: str) -> Llama:
+def model(tmp_path_factory: pytest.TempPathFactory, device: str) -> Models:
     """As small as kernels allow: the interpreter takes a tenth of a second for a head of a row."""
-    folder = save_tiny(tmp_path_factory.mktemp("models") / "tiny", WINDOW, dim=64, layers=1, heads=2, kv_heads=1)
-    return load_model(folder, device=device)
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    return Models.load(save_tiny(folder, WINDOW, dim=64, layers=1, heads=2, kv_heads=1), device)
 
 
 @pytest.fixture(scope="module")
-def larger(tmp_path_factory: pytest.TempPathFactory, device: str) -> Llama:
+def larger(tmp_path_factory: pytest.TempPathFactory, device: str) -> Models:
     """Two layers and several heads."""
-    return load_model(save_tiny(tmp_path_factory.mktemp("models") / "larger", WINDOW, dim=64), device=device)
+    return Models.load(save_tiny(tmp_path_factory.mktemp("models") / "larger", WINDOW, dim=64), device)
 
 
 class Engine:
     """A pool, prompts and batches, as the engine puts them together."""
 
-    def __init__(self, model: Llama, config: AttentionConfig = CONFIG, bases: Sequence[Basis] = ()) -> None:
-        shape = model.config
+    def __init__(self, models: Models, config: AttentionConfig = CONFIG, bases: Sequence[Basis] = ()) -> None:
+        model, shape = models.own, models.own.config
         self.model, self.config = model, config
         dims = shape.layers, shape.kv_heads, shape.head_dim
         self.pool = GpuPool(*dims, 4 << 20, torch.float32, model.device, bases)
@@ -80,9 +93,9 @@ def prompt(length: int, seed: int) -> list[int]:
     return torch.randint(0, 256, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
-def on_the_cpu(model: Llama, config: AttentionConfig, ids: Sequence[int], count: int) -> list[int]:
+def on_the_cpu(models: Models, config: AttentionConfig, ids: Sequence[int], count: int) -> list[int]:
     """The same answer by the engine's attention on the CPU."""
-    shape = model.config
+    model, shape = models.cpu, models.cpu.config
     pool = KvPool(shape.layers, shape.kv_heads, shape.head_dim, 16 << 20, torch.float32)
     context = Context(pool, [], pool.allocate(len(ids) + count))
     attention = ContextAttention(
@@ -102,7 +115,7 @@ def on_the_cpu(model: Llama, config: AttentionConfig, ids: Sequence[int], count:
     return out
 
 
-def test_rows_that_join_and_leave_answer_as_they_do_alone(model: Llama) -> None:
+def test_rows_that_join_and_leave_answer_as_they_do_alone(model: Models) -> None:
     prompts = prompt(20, 1), prompt(45, 2), prompt(33, 3)
     expected = [on_the_cpu(model, CONFIG, one, 4) for one in prompts]
     assert len({tuple(one) for one in expected}) == 3
@@ -125,7 +138,7 @@ def test_rows_that_join_and_leave_answer_as_they_do_alone(model: Llama) -> None:
     assert answers == [expected[0][:3], expected[1][:3], expected[2][:2]]
 
 
-def test_steps_run_ahead_of_what_is_collected(model: Llama) -> None:
+def test_steps_run_ahead_of_what_is_collected(model: Models) -> None:
     ids = prompt(40, 4)
     engine = Engine(model)
     batch = engine.batch(2)
@@ -141,7 +154,7 @@ def test_steps_run_ahead_of_what_is_collected(model: Llama) -> None:
         batch.collect()
 
 
-def test_a_row_grows_by_what_it_is_given(model: Llama) -> None:
+def test_a_row_grows_by_what_it_is_given(model: Models) -> None:
     ids = prompt(47, 5)
     engine = Engine(model)
     batch = engine.batch(1)
@@ -154,7 +167,7 @@ def test_a_row_grows_by_what_it_is_given(model: Llama) -> None:
     assert [*found, step(batch)[row]] == on_the_cpu(model, CONFIG, ids, 3)
 
 
-def test_an_answer_past_the_window_is_that_of_the_cpu(model: Llama) -> None:
+def test_an_answer_past_the_window_is_that_of_the_cpu(model: Models) -> None:
     ids = prompt(230, 6)
     engine = Engine(model, EVERY)
     batch = engine.batch(2)
@@ -164,7 +177,7 @@ def test_an_answer_past_the_window_is_that_of_the_cpu(model: Llama) -> None:
     assert len(batch.release(row)) == 1
 
 
-def test_what_does_not_fit_is_refused(model: Llama) -> None:
+def test_what_does_not_fit_is_refused(model: Models) -> None:
     engine = Engine(model)
     batch = engine.batch(2)
     with pytest.raises(ValueError, match="no row holds a sequence"):
@@ -184,7 +197,7 @@ def test_what_does_not_fit_is_refused(model: Llama) -> None:
 
 
 @pytest.mark.thorough
-def test_an_answer_across_the_window_is_that_of_the_cpu(larger: Llama) -> None:
+def test_an_answer_across_the_window_is_that_of_the_cpu(larger: Models) -> None:
     ids = prompt(WINDOW - 2, 7)
     engine = Engine(larger, EVERY)
     batch = engine.batch(2)
@@ -201,7 +214,7 @@ def test_an_answer_across_the_window_is_that_of_the_cpu(larger: Llama) -> None:
 
 
 @pytest.mark.thorough
-def test_a_row_moves_to_another_batch_with_its_masks(model: Llama) -> None:
+def test_a_row_moves_to_another_batch_with_its_masks(model: Models) -> None:
     # Nothing is renewed while it decodes, so the answer hangs on the masks that are carried.
     config = replace(CONFIG, refresh=(64, 64, 64))
     ids = prompt(230, 8)
@@ -222,7 +235,7 @@ def test_a_row_moves_to_another_batch_with_its_masks(model: Llama) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("steps", "renewed"), [(7, True), (2, False)])
-def test_masks_too_old_to_last_are_renewed_at_once(model: Llama, steps: int, renewed: bool) -> None:
+def test_masks_too_old_to_last_are_renewed_at_once(model: Models, steps: int, renewed: bool) -> None:
     engine = Engine(model, replace(CONFIG, refresh=(8, 8, 8)))
     batch, into = engine.batch(1), engine.batch(2)
     engine.start(into, prompt(200, 9))
@@ -239,10 +252,10 @@ def test_masks_too_old_to_last_are_renewed_at_once(model: Llama, steps: int, ren
 
 
 @pytest.mark.thorough
-def test_an_answer_is_in_the_index_and_past_the_window_by_it(model: Llama) -> None:
+def test_an_answer_is_in_the_index_and_past_the_window_by_it(model: Models) -> None:
     # The index's stage keeps everything, so that the exact one decides.
     layer = replace(LAYER, stages=(Stage(64, 16, 512, "index", 1), *LAYER.stages[1:]))
-    config, shape = replace(EVERY, layers=(layer,)), model.config
+    config, shape = replace(EVERY, layers=(layer,)), model.own.config
     bases = [basis(shape.kv_heads, shape.head_dim, 3)]
     ids = prompt(WINDOW - 2, 11)
     engine = Engine(model, config, bases)
@@ -250,7 +263,7 @@ def test_an_answer_is_in_the_index_and_past_the_window_by_it(model: Llama) -> No
     row, token = engine.start(batch, ids)
     found = [token, step(batch)[row], step(batch)[row]]
     batch.release(row)
-    tables = Tables(1, shape.kv_heads, ROOM, model.device)
+    tables = Tables(1, shape.kv_heads, ROOM, model.own.device)
     tables.put(0, engine.runs)
     index = engine.pool.caches(tables)[0].index
     assert index is not None
