@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from tests.engine.tiny import save_tiny
 
-from unabridged.app.calibration import PIECES, calibrate, pieces
+from unabridged.app.calibration import PIECES, calibrate
 from unabridged.engine.attention.index_basis import load
-from unabridged.models.errors import ModelError, ModelUnsupported
+from unabridged.models.errors import ModelUnsupported
 from unabridged.models.registry import Problem, Registry
-from unabridged.models.tokenizer import Tokenizer
 
 PROSE = " ".join(f"The {number}th ferry left the old harbour before the market closed." for number in range(2000))
 
@@ -37,24 +36,3 @@ def test_a_model_whose_attention_needs_the_cpu_is_refused(tmp_path: Path) -> Non
     text.write_text(PROSE)
     with pytest.raises(ModelUnsupported, match="mine needs no calibration: layers with a sliding window"):
         calibrate(Registry(tmp_path).get("mine"), [text], print)
-
-
-def test_pieces_come_from_all_over_the_text(tmp_path: Path) -> None:
-    tokenizer = Tokenizer.load(save_tiny(tmp_path / "mine"))
-    text = tmp_path / "prose.txt"
-    text.write_text(PROSE)
-    found = pieces(tokenizer, [text], 100)
-    assert [len(ids) for ids in found] == [100] * PIECES
-    assert len({tuple(ids) for ids in found}) == PIECES
-    assert pieces(tokenizer, [], 100) != found
-
-
-def test_too_little_text_and_no_text_are_refused(tmp_path: Path) -> None:
-    tokenizer = Tokenizer.load(save_tiny(tmp_path / "mine"))
-    text = tmp_path / "short.txt"
-    text.write_text("A line.")
-    with pytest.raises(ModelError, match="too few"):
-        pieces(tokenizer, [text], 100)
-    text.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ModelError, match=r"short\.txt"):
-        pieces(tokenizer, [text], 100)

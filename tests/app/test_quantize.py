@@ -1,0 +1,137 @@
+"""`models quantize`: what is installed or written, what is said, and that an interrupted command goes on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.models.families import CASES, reference, save
+
+from unabridged.app import cli
+from unabridged.models.load import load_model
+from unabridged.models.quantise import run as running
+from unabridged.models.quantise.recipe import quantise
+from unabridged.models.registry import Registry
+
+Run = Callable[..., tuple[int, str, str]]
+SHAPE = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 16, "num_attention_heads": 4, "num_hidden_layers": 2}
+PROSE = " ".join(f"The {number}th ferry left the old harbour before the market closed." for number in range(200))
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command over a data directory of the test's own: (exit code, standard output, standard error)."""
+    monkeypatch.setenv("UNABRIDGED_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setattr("unabridged.app.quantising.TOKENS", 32)
+
+    def go(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = cli.run(["models", "quantize", *arguments])
+        out, error = capfd.readouterr()
+        return code, out, error
+
+    return go
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A checkpoint whose widths suit groups of 32."""
+    return save(reference(CASES["llama"], **SHAPE), tmp_path / "mine")
+
+
+@pytest.fixture
+def prose(tmp_path: Path) -> Path:
+    """Text to measure with."""
+    file = tmp_path / "prose.txt"
+    file.write_text(PROSE)
+    return file
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    """The installed models."""
+    return Registry(tmp_path / "data" / "models")
+
+
+def test_the_result_is_installed_and_nothing_else_stays(
+    run: Run, source: Path, prose: Path, registry: Registry
+) -> None:
+    code, out, error = run(str(source), "--text", str(prose))
+    assert (code, out) == (0, "")
+    lines = error.splitlines()
+    assert lines[0].startswith("groups of 32 weights")
+    assert lines[1] == "reading 8 pieces of 32 tokens on cpu"
+    assert [line.partition(",")[0] for line in lines[2:5]] == [f"layer {done} of 2" for done in range(3)]
+    assert lines[5].startswith("installed mine-awq in ")
+    model = registry.get("mine-awq")
+    assert registry.verify("mine-awq") == []
+    assert load_model(model.path).config.layers == 2
+    assert list((registry.directory / ".quantised").iterdir()) == []
+    code, _, error = run(str(source), "--text", str(prose))
+    assert code == cli.FAILED
+    assert error.startswith("unabridged: error: a model mine-awq is already installed")
+
+
+def test_a_folder_is_written_and_installed_only_by_name(
+    run: Run, source: Path, prose: Path, registry: Registry, tmp_path: Path
+) -> None:
+    assert run(str(source), "--text", str(prose), "--output", str(tmp_path / "first"))[0] == 0
+    assert registry.list() == []
+    assert run(str(source), "--text", str(prose), "--output", str(tmp_path / "second"), "--name", "small")[0] == 0
+    assert [model.name for model in registry.list()] == ["small"]
+    for name in ("model-00001-of-00003.safetensors", "config.json"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+    code, _, error = run(str(source), "--output", str(tmp_path / "first"))
+    assert code == cli.FAILED
+    assert f"{tmp_path / 'first'} is there already" in error
+
+
+def test_an_interrupted_command_goes_on(
+    run: Run, source: Path, prose: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return quantise(*arguments)
+
+    monkeypatch.setattr(running, "quantise", interrupted)
+    code, _, error = run(str(source), "--text", str(prose))
+    assert code == cli.INTERRUPTED
+    assert "finished layers are kept: the same command goes on with them" in error
+    code, _, error = run(str(source), "--text", str(prose))
+    assert code == 0
+    assert "layer 1 of 2" in error
+    assert "layer 0 of 2" not in error
+    assert registry.get("mine-awq").window == 512
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none"], "no model none in"),
+        (["{source}", "--text", "{prose}", "--collection", "default"], "exclude each other"),
+        (["{source}", "--text", "{short}"], "characters of text are too few"),
+        (["{source}", "--collection", "none"], "none"),
+        (["{source}", "--text", "{prose}", "--device", "cuda"], "no CUDA device"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    run: Run,
+    source: Path,
+    prose: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    short = tmp_path / "short.txt"
+    short.write_text("A line.")
+    code, _, error = run(*(one.format(source=source, prose=prose, short=short) for one in arguments))
+    assert code in (cli.FAILED, cli.USAGE)
+    assert said in error
+    assert error.count("\n") == 1
