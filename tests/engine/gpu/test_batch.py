@@ -177,6 +177,23 @@ def test_an_answer_past_the_window_is_that_of_the_cpu(model: Models) -> None:
     assert len(batch.release(row)) == 1
 
 
+@pytest.mark.thorough
+def test_rows_without_a_sequence_store_nothing(model: Models) -> None:
+    engine = Engine(model)
+    batch, other = engine.batch(3), engine.pool.allocate(128)
+    # Slot 0, which idle rows read, is another sequence's.
+    assert other[0].start == 0
+    shape = model.own.config
+    engine.pool.write(other, torch.randn(2, shape.layers, shape.kv_heads, 128, shape.head_dim))
+    before = engine.pool.read(other)
+    row, _ = engine.start(batch, prompt(20, 12), room=64)
+    engine.start(batch, prompt(20, 13))
+    batch.release(row)
+    for _ in range(24 if model.own.device.type == "cuda" else 2):
+        step(batch)
+    assert torch.equal(engine.pool.read(other), before)
+
+
 def test_what_does_not_fit_is_refused(model: Models) -> None:
     engine = Engine(model)
     batch = engine.batch(2)
