@@ -42,7 +42,7 @@ def gemm(qweight: Tensor, qzeros: Tensor, scales: Tensor) -> Tensor:
 
 def dequantised(tensors: Mapping[str, Tensor]) -> Tensors:
     """A checkpoint with floating weights instead of 4-bit ones."""
-    out = {name: tensor for name, tensor in tensors.items() if name.endswith(".weight")}
+    out = {name: tensor for name, tensor in tensors.items() if name.endswith((".weight", ".bias"))}
     for name in (key.removesuffix(".qweight") for key in tensors if key.endswith(".qweight")):
         out[name + ".weight"] = gemm(*(tensors[f"{name}.{kind}"] for kind in ("qweight", "qzeros", "scales")))
     return {name: tensor.contiguous() for name, tensor in out.items()}
@@ -202,6 +202,20 @@ def test_projections_that_were_left_alone_change_nothing(made: Path) -> None:
             leave(tensors, f"model.layers.{name}")
 
     assert torch.equal(ours(load_model(changed(made, change)), ids, 40), expected)
+
+
+def test_projections_with_a_bias(made: Path, tmp_path: Path) -> None:
+    def change(tensors: Tensors) -> None:
+        for name in (f"model.layers.{layer}.{projection}" for layer in (0, 1) for projection in QKV):
+            tensors[f"{name}.bias"] = torch.randn_like(tensors[f"{name}.scales"][0])
+
+    config = json.loads((made / "config.json").read_text()) | {"architectures": ["Qwen2ForCausalLM"]}
+    (made / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelDamaged, match=r"6 weights are missing .*k_proj\.bias"):
+        load_model(made)
+    ids = torch.arange(40)
+    expected = ours(load_model(plain(changed(made, change), tmp_path / "plain")), ids, 40)
+    assert torch.equal(ours(load_model(made), ids, 40), expected)
 
 
 def test_tensors_of_a_projection_may_lie_in_different_shards(made: Path) -> None:
