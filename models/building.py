@@ -19,6 +19,7 @@ from unabridged.models.linear import Dense, Linear, Packed, packable
 from unabridged.models.llama import Llama
 from unabridged.models.places import Weights
 from unabridged.models.residual import Plain, Residual
+from unabridged.models.wide import Wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class Building:
             self._add_embedding(matrix)
         elif kind == "gate_up":
             self._gates[place] = self._gated(weights)
-        elif kind == "head" and isinstance(matrix, Tensor) and self._manner.head_bits == 8:
-            self._linears[place] = Int8Linear(quantised(matrix))
+        elif kind == "head" and isinstance(matrix, Tensor):
+            self._linears[place] = self._head(matrix)
         elif isinstance(matrix, W4) or matrix.dim() == 2:
             self._linears[place] = self._linear(weights)
         else:
@@ -69,7 +70,12 @@ class Building:
         rows = quantised(matrix) if self._manner.head_bits == 8 else None
         self._embedding = Table(matrix) if rows is None else Int8Table(rows, self._dtype)
         if self._config.tied:
-            self._linears["head"] = self._linear(Weights(matrix)) if rows is None else Int8Linear(rows)
+            self._linears["head"] = self._head(matrix) if rows is None else Int8Linear(rows)
+
+    def _head(self, matrix: Tensor) -> Linear:
+        if self._manner.head_bits == 8:
+            return Int8Linear(quantised(matrix))
+        return Wide(matrix) if self._manner.kernels else self._linear(Weights(matrix))
 
     def _linear(self, weights: Weights) -> Linear:
         matrix, bias = weights.matrix, weights.bias

@@ -1,4 +1,5 @@
-"""int8 weights with a scale a row: the product with a few rows at the speed of reading the weights, and rows looked up.
+"""Wide matrices, in int8 with a scale a row or in floating point: their product with a few rows at the speed of reading
+the weights, and rows looked up.
 
 A product's weights become floating point in registers, exactly, and are multiplied by tensor cores; sums are float32
 and are scaled at their end. One program takes a few rows of the weights over all columns: nothing is split, the result
@@ -16,6 +17,8 @@ from unabridged.models.kernels.launch import Argument, Launch, runs
 
 # Rows of x up to which reading the weights takes longer than multiplying.
 FEW = 16
+# Columns of a step, and bytes of weights that a program asks for in one: three steps are under way at a time.
+_STEP, _BYTES = 256, 16384
 _INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -79,24 +82,15 @@ def _lookup(ids, values, scales, out, K: tl.constexpr, WIDTH: tl.constexpr):
 
 
 def plan_multiply(
-    x: Tensor,
-    weights: Tensor,
-    scales: Tensor | None,
-    out: Tensor,
-    rows: int = 64,
-    step: int = 256,
-    warps: int = 4,
-    stages: int = 4,
-    bits: bool | None = None,
+    x: Tensor, weights: Tensor, scales: Tensor | None, out: Tensor, bits: bool = not _INTERPRETED
 ) -> Launch:
     """out[t, n] = scales[n] * sum over k of x[t, k] * weights[n, k], for T <= FEW.
 
     x `[T, K]` float16, bfloat16 or float32, weights `[N, K]` int8, or of x's dtype; scales `[N]` float32 or None;
-    out `[T, N]`; all contiguous. A program takes `rows` rows of the weights in steps of `step` columns. bits: int8
-    becomes float16 by its bits (PTX; on by default where x is float16) or by the compiler's conversion.
+    out `[T, N]`; all contiguous. bits: int8 becomes float16 by its bits, in PTX, and not by the compiler's conversion.
     """
     tokens, columns = x.shape
-    halves = weights.dtype == torch.int8 and x.dtype == torch.float16 and not _INTERPRETED
+    rows = _BYTES // (_STEP * weights.element_size())
     arguments: dict[str, Argument] = {"x": x, "weights": weights, "scales": scales, "out": out}
     return Launch(
         _multiply,
@@ -106,12 +100,11 @@ def plan_multiply(
             "K": columns,
             "TOKENS": max(8, triton.next_power_of_2(tokens)),
             "ROWS": rows,
-            "STEP": step,
+            "STEP": _STEP,
             "DOT": _dot_type(x.dtype),
-            "BITS": halves and bits is not False,
+            "BITS": bits and weights.dtype == torch.int8 and x.dtype == torch.float16,
         },
-        warps=warps,
-        stages=stages,
+        stages=3,
     )
 
 

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from unabridged.models.int8 import Int8Linear, quantised
 from unabridged.models.kernels.int8 import lookup, lookup_plain, multiply, multiply_plain, plan_multiply
+from unabridged.models.wide import Wide
 
 HALF, BRAIN, FULL = torch.float16, torch.bfloat16, torch.float32
 CLOSE = {HALF: 2e-3, BRAIN: 1.6e-2, FULL: 1e-4}
@@ -52,6 +53,32 @@ def test_conversion_by_bits_is_the_compilers(tokens: int, device: str) -> None:
     for bits, out in zip((False, True), both, strict=True):
         plan_multiply(x, values, scales, out, bits=bits).run()
     assert torch.equal(*both)
+
+
+@pytest.mark.parametrize("dtype", [HALF, BRAIN, FULL], ids=str)
+@pytest.mark.parametrize(("tokens", "rows", "columns"), [(1, 130, 512), (16, 77, 272)])
+def test_multiplies_floating_weights(tokens: int, rows: int, columns: int, dtype: torch.dtype, device: str) -> None:
+    x, weights = _x(tokens, columns, dtype, device), _x(rows, columns, dtype, device)
+    fast, plain = (torch.full((tokens, rows), torch.nan, dtype=dtype, device=device) for _ in range(2))
+    multiply(x, weights, None, fast)
+    multiply_plain(x, weights, None, plain)
+    torch.testing.assert_close(fast, plain, rtol=CLOSE[dtype], atol=CLOSE[dtype] * 20)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tokens", [1, 16, 17])
+def test_a_wide_matrix_takes_the_kernel_or_a_library(tokens: int, device: str) -> None:
+    weight, x = _x(5000, 512, HALF, device), _x(tokens, 512, HALF, device)
+    torch.testing.assert_close(Wide(weight)(x).float(), x.float() @ weight.float().t(), rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [HALF, BRAIN], ids=str)
+def test_a_row_is_the_same_alone_and_with_others(dtype: torch.dtype, device: str) -> None:
+    weight, x = _x(5000, 512, dtype, device), _x(8, 512, dtype, device)
+    assert torch.equal(Wide(weight)(x)[3:4], Wide(weight)(x[3:4]))
+    matrix = Int8Linear(quantised(weight))
+    assert torch.equal(matrix(x)[3:4], matrix(x[3:4]))
 
 
 @pytest.mark.gpu

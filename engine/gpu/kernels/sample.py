@@ -6,9 +6,9 @@ likeliest, up to the first with which they hold top-p of the k's mass; of equal 
 takes the largest. The draw depends on the row's logits, seed and step only, whatever other rows there are.
 
 Three launches. `survey` finds each split's largest value and, for rows that draw, counts values in bins; greedy rows
-are done but for the comparison of splits, and the other two launches leave them there. `collect` knows the bin where
-the tokens that may stay end, and lists those down to it; `settle` finds the cut among them by bisection and draws.
-Lists are short unless a distribution is flat: 128K tokens are as right as ten and take longer.
+are done but for the comparison of splits, and `collect` leaves them alone. For others it knows the bin where the tokens
+that may stay end, and lists those down to it; `settle` searches the cut among them and draws. Lists are short unless a
+distribution is flat: 128K tokens are as right as ten and take longer.
 """
 
 import secrets
@@ -25,8 +25,8 @@ from unabridged.engine.sampling import check
 from unabridged.models.kernels.launch import Argument, Launch, runs
 
 BLOCK = 2048
-# Bins of half a unit of log-probability: 16 units down from the likeliest lies what is drawn once in a million times.
-BINS, FINE = 32, 2
+# Bins of half a unit of log-probability, 32 units down from the likeliest: nothing that matters lies below.
+BINS, FINE = 64, 2
 _TILE = 1024
 
 
@@ -84,8 +84,8 @@ class SampleState:
 
 def _scratch(rows: int, vocabulary: int, device: torch.device | str) -> dict[str, Tensor]:
     """What the launches hand on: of each split the largest value, the first token that has it, the sum of exponentials,
-    counts and sums of its bins; of each row the keys and tokens collected, their number, and where among them to draw.
-    """
+    counts of its bins; of each row the keys and tokens collected, their number, a bound below them, and where among
+    them to draw if all stay."""
     splits = triton.cdiv(vocabulary, BLOCK)
 
     def empty(*shape: int, dtype: torch.dtype = torch.int32) -> Tensor:
@@ -96,10 +96,10 @@ def _scratch(rows: int, vocabulary: int, device: torch.device | str) -> dict[str
         "firsts": empty(splits),
         "totals": empty(splits, dtype=torch.float32),
         "counts": empty(splits, BINS),
-        "masses": empty(splits, BINS, dtype=torch.float32),
         "keys": empty(vocabulary),
         "tokens": empty(vocabulary),
         "numbers": empty(),
+        "leasts": empty(),
         "aims": empty(dtype=torch.float32),
     }
 
@@ -127,16 +127,16 @@ def plan_sample(logits: Tensor, state: SampleState, out: Tensor) -> tuple[Launch
         "splits": splits,
     }
 
-    def launch(kernel: triton.JITFunction, grid: tuple[int, ...], constants: dict[str, int], warps: int) -> Launch:
+    def launch(kernel: triton.JITFunction, grid: tuple[int, ...], constants: dict[str, int], warps: int = 8) -> Launch:
         names = [name for name in kernel.arg_names if name in known]
         return Launch(kernel, grid, {name: known[name] for name in names}, constants, warps)
 
     split = {"BLOCK": BLOCK, "BINS": BINS, "FINE": FINE}
     joined = {"SPLITS": triton.next_power_of_2(splits)}
     return (
-        launch(survey, (splits, rows), split, 8),
-        launch(collect, (splits, rows), split | joined, 8),
-        launch(settle, (rows,), joined | {"TILE": _TILE}, 8),
+        launch(survey, (splits, rows), split),
+        launch(collect, (splits, rows), split | joined),
+        launch(settle, (rows,), joined | {"TILE": _TILE}),
     )
 
 

@@ -10,6 +10,8 @@ import triton.language as tl
 LOWEST = tl.constexpr(-(2**31))
 # Finite: differences and exponentials of values never become NaN.
 LARGEST = tl.constexpr(3e38)
+# Bins end here: values beyond share the outermost.
+GRID = tl.constexpr(1048576.0)
 
 
 @triton.jit
@@ -29,7 +31,7 @@ def _values(logits, seen, row, ids, inside, vocabulary, penalty, temperature):
 
 @triton.jit
 def _grid(value, FINE: tl.constexpr):
-    return tl.floor(tl.minimum(tl.maximum(value, -1048576.0), 1048576.0) * FINE).to(tl.int32)
+    return tl.floor(tl.minimum(tl.maximum(value, -GRID), GRID) * FINE).to(tl.int32)
 
 
 @triton.jit
@@ -62,8 +64,15 @@ def uniform(seed, step):
 
 
 @triton.jit
+def settings_of(top_ks, top_ps, min_ps, row):
+    """Top-k, top-p, min-p, and whether any of them is on."""
+    top_k, top_p, min_p = tl.load(top_ks + row), tl.load(top_ps + row), tl.load(min_ps + row)
+    return top_k, top_p, min_p, (top_k > 0) | (top_p < 1.0) | (min_p > 0.0)
+
+
+@triton.jit
 def survey(
-    logits, seen, temperatures, penalties, top_ks, top_ps, peaks, firsts, totals, counts, masses, vocabulary,
+    logits, seen, temperatures, penalties, top_ks, top_ps, min_ps, peaks, firsts, totals, counts, vocabulary,
     BLOCK: tl.constexpr, BINS: tl.constexpr, FINE: tl.constexpr,
 ):  # fmt: skip
     split, row = tl.program_id(0), tl.program_id(1)
@@ -76,68 +85,73 @@ def survey(
     tl.store(peaks + at, peak)
     tl.store(firsts + at, tl.min(tl.where((value == peak) & inside, ids, vocabulary), 0))
     if temperature > 0.0:
-        weight = tl.where(inside, tl.exp(value - peak), 0.0)
-        tl.store(totals + at, tl.sum(weight, 0))
-        own = tl.minimum(_grid(peak, FINE) - _grid(value, FINE), BINS - 1)
-        tl.store(counts + at * BINS + tl.arange(0, BINS), tl.histogram(own, BINS, inside))
-        # Only top-p without top-k needs masses before tokens are collected.
-        if (tl.load(top_ps + row) < 1.0) & (tl.load(top_ks + row) == 0):
-            for start in range(0, BINS, 8):
-                some = start + tl.arange(0, 8)
-                mass = tl.sum(tl.where(own[None, :] == some[:, None], weight[None, :], 0.0), 1)
-                tl.store(masses + at * BINS + some, mass)
+        tl.store(totals + at, tl.sum(tl.where(inside, tl.exp(value - peak), 0.0), 0))
+        if settings_of(top_ks, top_ps, min_ps, row)[3]:
+            own = tl.minimum(_grid(peak, FINE) - _grid(value, FINE), BINS - 1)
+            tl.store(counts + at * BINS + tl.arange(0, BINS), tl.histogram(own, BINS, inside))
 
 
 @triton.jit
-def _joined(of_splits, at, shift, there, scale, BINS: tl.constexpr):
-    """Up to and with each of the row's bins but the last, from the bins of its splits."""
-    number = tl.arange(0, BINS)[None, :]
-    own = number - shift[:, None]
-    known = there[:, None] & (own >= 0) & (number < BINS - 1)
-    return tl.cumsum(tl.sum(tl.load(of_splits + at + own, known, 0) * scale[:, None], 0), 0)
+def _last_bin(
+    counts, at, shift, there, highest, top, total, top_k, top_p, min_p, vocabulary,
+    BINS: tl.constexpr, FINE: tl.constexpr,
+):  # fmt: skip
+    """The last bin whose tokens may stay, or one behind it."""
+    last = tl.full((), BINS - 1, tl.int32)
+    if (top_k > 0) | (top_p < 1.0):
+        bins = tl.arange(0, BINS)
+        # The row's bins from those of its splits; the last holds what the others do not.
+        own = bins[None, :] - shift[:, None]
+        known = there[:, None] & (own >= 0) & (bins < BINS - 1)[None, :]
+        count = tl.sum(tl.load(counts + at + own, known, 0), 0)
+        count = tl.where(bins < BINS - 1, count, vocabulary - tl.sum(count, 0))
+        if top_k > 0:
+            last = tl.sum((tl.cumsum(count, 0) < top_k).to(tl.int32), 0)
+        else:
+            # More than a bin's tokens can weigh, added up from the end: what is behind the last must weigh less than
+            # what top-p leaves out.
+            most = count * tl.exp((highest + 1 - bins).to(tl.float32) / FINE - top)
+            too_much = tl.cumsum(most, 0, reverse=True) > (1.0 - top_p) * total
+            last = tl.sum(((bins > 0) & too_much).to(tl.int32), 0)
+    if (min_p > 0.0) & (top_k == 0):
+        last = tl.minimum(last, highest - _grid(top + tl.log(min_p), FINE))
+    return last
 
 
 @triton.jit
 def collect(
     logits, seen, temperatures, penalties, top_ks, top_ps, min_ps, seeds, steps,
-    peaks, totals, counts, masses, keys, tokens, numbers, aims, vocabulary, splits,
+    peaks, totals, counts, keys, tokens, numbers, leasts, aims, vocabulary, splits,
     BLOCK: tl.constexpr, BINS: tl.constexpr, FINE: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
     split, row = tl.program_id(0), tl.program_id(1)
     temperature = tl.load(temperatures + row)
     if temperature > 0.0:
-        top_k, top_p, min_p = tl.load(top_ks + row), tl.load(top_ps + row), tl.load(min_ps + row)
+        top_k, top_p, min_p, cuts = settings_of(top_ks, top_ps, min_ps, row)
         peak, top = peaks_of(peaks, row, splits, SPLITS)
         s = tl.arange(0, SPLITS)
         there = s < splits
-        scale = tl.exp(peak - top)
-        total = tl.where(there, tl.load(totals + row * splits + s, there, 0.0) * scale, 0.0)
-        highest = _grid(top, FINE)
+        total = tl.load(totals + row * splits + s, there, 0.0) * tl.exp(peak - top)
         ids = split * BLOCK + tl.arange(0, BLOCK)
         inside = ids < vocabulary
         value = _values(logits, seen, row, ids, inside, vocabulary, tl.load(penalties + row), temperature)
-        if (top_k > 0) | (top_p < 1.0) | (min_p > 0.0):
-            # The last bin whose tokens may stay.
+        if cuts:
+            highest = _grid(top, FINE)
             shift = highest - _grid(peak, FINE)
             at = (row * splits + s)[:, None] * BINS
-            real = tl.arange(0, BINS) < BINS - 1
-            last = tl.full((), BINS - 1, tl.int32)
-            if top_k > 0:
-                upto = _joined(counts, at, shift, there, s * 0 + 1, BINS)
-                last = tl.sum((real & (upto < top_k)).to(tl.int32), 0)
-            else:
-                if top_p < 1.0:
-                    upto = _joined(masses, at, shift, there, scale, BINS)
-                    last = tl.sum((real & (upto < top_p * tl.sum(total, 0))).to(tl.int32), 0)
-                if min_p > 0.0:
-                    last = tl.minimum(last, highest - _grid(top + tl.log(min_p), FINE))
-            every = last == BINS - 1
+            last = _last_bin(
+                counts, at, shift, there, highest, top, tl.sum(total, 0), top_k, top_p, min_p, vocabulary, BINS, FINE
+            )
+            every = last >= BINS - 1
             own = tl.arange(0, BINS)[None, :]
             listed = there[:, None] & ((own <= (last - shift)[:, None]) | every)
             found = tl.sum(tl.load(counts + at + own, listed, 0), 1)
             before = tl.sum(tl.where(s < split, found, 0), 0)
             number = tl.sum(found, 0)
             mine = inside & ((highest - _grid(value, FINE) <= last) | every)
+            # Values beyond the grid lie in its outermost bins.
+            edge = (highest - last).to(tl.float32) / FINE
+            least = tl.where(every | (edge <= -GRID), LOWEST, key_of(edge))
             aim = 0.0
         else:
             # Only one split's tokens matter: the one that the draw falls into.
@@ -149,9 +163,11 @@ def collect(
             mine = inside & (split == drawn)
             before = 0
             number = tl.minimum(vocabulary - drawn * BLOCK, BLOCK)
+            least = LOWEST
         to = row.to(tl.int64) * vocabulary + before + tl.cumsum(mine.to(tl.int32), 0) - 1
         tl.store(keys + to, key_of(value), mine)
         tl.store(tokens + to, ids, mine)
         if split == 0:
             tl.store(numbers + row, number)
+            tl.store(leasts + row, least)
             tl.store(aims + row, aim)

@@ -1,45 +1,76 @@
 """The last of sample.py's kernels: a row's token, from the keys that were collected of it.
 
-One program a row goes through the list again and again; nearly always the list is short.
+One program a row goes through the list a few times; nearly always the list is short.
 """
 
 import triton
 import triton.language as tl
 
-from unabridged.engine.gpu.kernels.sample_kernel import LOWEST, key_of, peaks_of, uniform, weight
+from unabridged.engine.gpu.kernels.sample_kernel import LOWEST, key_of, peaks_of, settings_of, uniform, weight
+
+# Keys that one round of a search compares with.
+_WAYS = tl.constexpr(16)
 
 
 @triton.jit
-def _from(keys, number, least, top, COUNT: tl.constexpr, TILE: tl.constexpr):
-    """How many of the keys are `least` or more, or the sum of their weights."""
-    total = tl.zeros((TILE,), tl.float32)
+def _reach(keys, number, least, top, COUNT: tl.constexpr, TILE: tl.constexpr):
+    """How many keys are as large as each of `least`, or the sum of their weights."""
+    total = tl.zeros((least.shape[0], TILE), tl.float32)
     for start in range(0, number, TILE):
         i = start + tl.arange(0, TILE)
         key = tl.load(keys + i, i < number, LOWEST)
-        total += tl.where((i < number) & (key >= least), 1.0 if COUNT else weight(key, top), 0.0)
-    return tl.sum(total, 0)
+        own = tl.zeros((TILE,), tl.float32) + 1.0 if COUNT else weight(key, top)
+        total += tl.where((i < number)[None, :] & (key[None, :] >= least[:, None]), own[None, :], 0.0)
+    return tl.sum(total, 1)
 
 
 @triton.jit
-def _threshold(keys, number, needed, top, COUNT: tl.constexpr, TILE: tl.constexpr):
-    """The largest key from which on there are `needed`; the smallest where there are not so many. What lies above it,
-    and how many keys equal it."""
-    low = tl.full((TILE,), 0x7FFFFFFF, tl.int32)
-    high = tl.full((TILE,), LOWEST, tl.int32)
-    for start in range(0, number, TILE):
-        i = start + tl.arange(0, TILE)
-        key = tl.load(keys + i, i < number, LOWEST)
-        low = tl.minimum(low, tl.where(i < number, key, 0x7FFFFFFF))
-        high = tl.maximum(high, key)
-    least, beyond = tl.min(low, 0), tl.max(high, 0) + 1
+def _threshold(keys, number, least, beyond, needed, top, COUNT: tl.constexpr, TILE: tl.constexpr):
+    """The largest key from which on there is as much as `needed`, at least `least`: less than that lies from `beyond`
+    on. And how much lies above it."""
+    above = tl.full((), 0.0, tl.float32)
     while least < beyond - 1:
-        middle = (least >> 1) + (beyond >> 1) + (least & beyond & 1)
-        enough = _from(keys, number, middle, top, COUNT, TILE) >= needed
-        least = tl.where(enough, middle, least)
-        beyond = tl.where(enough, beyond, middle)
-    above = _from(keys, number, least + 1, top, COUNT, TILE)
-    equal = _from(keys, number, least, top, True, TILE) - _from(keys, number, least + 1, top, True, TILE)
-    return least, above, equal
+        step = (beyond.to(tl.int64) - least + _WAYS) // (_WAYS + 1)
+        trial = tl.minimum(least + step * (1 + tl.arange(0, _WAYS)), beyond.to(tl.int64)).to(tl.int32)
+        reach = _reach(keys, number, trial, top, COUNT, TILE)
+        enough = reach >= needed
+        least = tl.max(tl.where(enough, trial, least), 0)
+        beyond = tl.min(tl.where(enough, beyond, trial), 0)
+        above = tl.maximum(above, tl.max(tl.where(enough, 0.0, reach), 0))
+    return least, above
+
+
+@triton.jit
+def _mass(keys, number, cut, ties, top, TILE: tl.constexpr):
+    """The weights of the keys above `cut` and of `ties` equal to it."""
+    above = tl.max(_reach(keys, number, tl.full((1,), 1, tl.int32) + cut, top, False, TILE), 0)
+    return above + tl.where(ties > 0, ties * weight(cut, top), 0.0)
+
+
+@triton.jit
+def _cut(keys, number, least, mass, top, top_k, top_p, min_p, TILE: tl.constexpr):
+    """A key, how many equal to it stay beside all larger ones, and the mass of both; `mass` of the whole row."""
+    cut, ties = tl.full((), LOWEST, tl.int32), tl.full((), 0, tl.int32)
+    beyond = key_of(top) + 1
+    if top_k > 0:
+        cut, above = _threshold(keys, number, least, beyond, top_k.to(tl.float32), top, True, TILE)
+        ties = top_k - above.to(tl.int32)
+        mass = _mass(keys, number, cut, ties, top, TILE)
+    if top_p < 1.0:
+        needed = top_p * mass
+        border, above = _threshold(keys, number, tl.maximum(least, cut), beyond, needed, top, False, TILE)
+        # The first token always stays.
+        more = tl.maximum(tl.ceil((needed - above) / weight(border, top)), 1.0).to(tl.int32)
+        ties = tl.where(border > cut, more, tl.minimum(ties, more))
+        cut = border
+        mass = above + ties * weight(cut, top)
+    if min_p > 0.0:
+        floor = key_of(top + tl.log(min_p)) - 1
+        if floor >= cut:
+            ties = tl.full((), 0, tl.int32)
+            cut = floor
+            mass = _mass(keys, number, cut, ties, top, TILE)
+    return cut, ties, mass
 
 
 @triton.jit
@@ -52,11 +83,10 @@ def _draw(keys, number, cut, ties, aim, top, TILE: tl.constexpr):
         key = tl.load(keys + i, i < number, LOWEST)
         tie = (i < number) & (key == cut)
         earlier = equal + tl.cumsum(tie.to(tl.int32), 0) - 1
-        stays = (i < number) & ((key > cut) | (tie & (earlier < ties)))
-        own = tl.where(stays, weight(key, top), 0.0)
+        own = tl.where((i < number) & ((key > cut) | (tie & (earlier < ties))), weight(key, top), 0.0)
         reached = mass + tl.cumsum(own, 0)
-        found = tl.minimum(found, tl.min(tl.where(stays & (own > 0.0) & (reached > aim), i, number), 0))
-        final = tl.maximum(final, tl.max(tl.where(stays & (own > 0.0), i, 0), 0))
+        found = tl.minimum(found, tl.min(tl.where((own > 0.0) & (reached > aim), i, number), 0))
+        final = tl.maximum(final, tl.max(tl.where(own > 0.0, i, 0), 0))
         mass += tl.sum(own, 0)
         equal += tl.sum(tie.to(tl.int32), 0)
     return tl.where(found < number, found, final)
@@ -65,7 +95,7 @@ def _draw(keys, number, cut, ties, aim, top, TILE: tl.constexpr):
 @triton.jit
 def settle(
     seen, temperatures, penalties, top_ks, top_ps, min_ps, seeds, steps,
-    peaks, firsts, totals, keys, tokens, numbers, aims, out, vocabulary, splits,
+    peaks, firsts, totals, keys, tokens, numbers, leasts, aims, out, vocabulary, splits,
     SPLITS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
@@ -74,31 +104,14 @@ def settle(
     first = tl.load(firsts + row * splits + s, s < splits, vocabulary)
     choice = tl.min(tl.where(peak == top, first, vocabulary), 0)
     if tl.load(temperatures + row) > 0.0:
-        top_k, top_p, min_p = tl.load(top_ks + row), tl.load(top_ps + row), tl.load(min_ps + row)
+        top_k, top_p, min_p, cuts = settings_of(top_ks, top_ps, min_ps, row)
         number, aim = tl.load(numbers + row), tl.load(aims + row)
         listed = row.to(tl.int64) * vocabulary
         keys += listed
         cut, ties = tl.full((), LOWEST, tl.int32), tl.full((), 0, tl.int32)
-        if (top_k > 0) | (top_p < 1.0) | (min_p > 0.0):
+        if cuts:
             mass = tl.sum(tl.load(totals + row * splits + s, s < splits, 0.0) * tl.exp(peak - top), 0)
-            if top_k > 0:
-                cut, above, equal = _threshold(keys, number, top_k.to(tl.float32), top, True, TILE)
-                ties = tl.minimum(top_k - above.to(tl.int32), equal.to(tl.int32))
-                mass = _from(keys, number, cut + 1, top, False, TILE) + ties * weight(cut, top)
-            if top_p < 1.0:
-                needed = top_p * mass
-                border, above, equal = _threshold(keys, number, needed, top, False, TILE)
-                # The first token always stays.
-                more = tl.maximum(tl.ceil((needed - above) / weight(border, top)), 1.0)
-                more = tl.minimum(more, equal).to(tl.int32)
-                ties = tl.where(border > cut, more, tl.where(border == cut, tl.minimum(ties, more), ties))
-                cut = tl.maximum(cut, border)
-            if min_p > 0.0:
-                least = key_of(top + tl.log(min_p))
-                ties = tl.where(least > cut, 0, ties)
-                cut = tl.maximum(cut, least - 1)
-            mass = _from(keys, number, cut + 1, top, False, TILE)
-            mass += tl.where(ties > 0, ties * weight(cut, top), 0.0)
+            cut, ties, mass = _cut(keys, number, tl.load(leasts + row), mass, top, top_k, top_p, min_p, TILE)
             aim = mass * uniform(tl.load(seeds + row), tl.load(steps + row))
         choice = tl.load(tokens + listed + _draw(keys, number, cut, ties, aim, top, TILE))
     tl.store(out + row, choice.to(tl.int64))
