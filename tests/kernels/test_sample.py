@@ -95,26 +95,21 @@ def test_a_row_draws_the_same_whatever_the_others_do(name: str, device: str) -> 
     assert found[0] == found[1]
 
 
-def test_another_batch_takes_a_row_over(device: str) -> None:
-    name = "temperature"
-    logits = _logits("peaked", 4, 1003, 5).to(device)
-    state, out = _states([SETTINGS[name]], 1003, device)[0], torch.full((1,), -1, device=device)
-    alone = []
+def test_a_row_goes_on_in_another_batch_and_is_cleared(device: str) -> None:
+    sampling, logits = SETTINGS["temperature"], _logits("peaked", 4, 1003, 5).to(device)
+    alone, out = SampleState(1, 1003, device), torch.full((1,), -1, device=device)
+    alone.set_row(0, sampling)
+    tokens = []
     for step in range(4):
-        sample(logits[step : step + 1], state, out)
-        alone.append(int(out))
-    first, second = SampleState(1, 1003, device), SampleState(2, 1003, device)
-    first.set_row(0, SETTINGS[name])
-    for step in range(2):
-        sample(logits[step : step + 1], first, out)
-        assert int(out) == alone[step]
-    second.copy_row(1, first, 0)
-    both = torch.full((2,), -1, device=device)
+        sample(logits[step : step + 1], alone, out)
+        tokens.append(int(out))
+    other, both = SampleState(2, 1003, device), torch.full((2,), -1, device=device)
+    other.set_row(1, sampling, step=2)
     for step in range(2, 4):
-        sample(logits[step : step + 1].repeat(2, 1), second, both)
-        assert int(both[1]) == alone[step]
-    second.clear_row(1)
-    sample(logits[:2], second, both)
+        sample(logits[step : step + 1].repeat(2, 1), other, both)
+        assert int(both[1]) == tokens[step]
+    other.clear_row(1)
+    sample(logits[:2], other, both)
     assert both.tolist() == logits[:2].argmax(1).tolist()
 
 

@@ -71,16 +71,6 @@ class SampleState:
         """Greedy again, with nothing seen."""
         self.set_row(row, Sampling(seed=0))
 
-    def copy_row(self, row: int, source: "SampleState", source_row: int) -> None:
-        """Go on as a row of another batch, or of this one, would."""
-        for mine, theirs in zip(self._rows(), source._rows(), strict=True):
-            mine[row] = theirs[source_row]
-
-    def _rows(self) -> tuple[Tensor, ...]:
-        return (
-            self.temperature, self.top_p, self.min_p, self.penalty, self.top_k, self.seed, self.step, self.seen,
-        )  # fmt: skip
-
 
 def _scratch(rows: int, vocabulary: int, device: torch.device | str) -> dict[str, Tensor]:
     """What the launches hand on: of each split the largest value, the first token that has it, the sum of exponentials,
