@@ -33,7 +33,7 @@ class Block:
     def __init__(self, config: ModelConfig, weights: Weights, rows: Tensor) -> None:
         self._config = replace(config, embedding_scale=1.0)
         self._weights, self._rows = weights, rows
-        self._attend = _Causal(config, rows.shape[1], rows.device)
+        self._attend = Causal(config, rows.shape[1], rows.device)
         self._attended: list[Tensor] = []
         self._mixed: list[Tensor] = []
 
@@ -115,7 +115,7 @@ class _Nothing:
         return residual
 
 
-class _Causal:
+class Causal:
     """Dense attention over the piece alone. See models.attention.Attend."""
 
     def __init__(self, config: ModelConfig, tokens: int, device: torch.device) -> None:
