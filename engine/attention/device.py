@@ -111,7 +111,8 @@ class DecodeAttention:
         advance(self.first, self._limits, self._left, self._divisors, due, counts, self._config)
 
     def step(self, layer: int, q: Tensor, k: Tensor, v: Tensor, out: Tensor, phase: Phase) -> None:
-        """One layer of a step: q, out `[B, 1, H, D]`, k and v `[B, 1, G, D]`, all un-rotated."""
+        """One layer of a step: q, out `[B, 1, H, D]`, k and v `[B, 1, G, D]`, all un-rotated; all but out may be views
+        of a joint projection."""
         write(k, v, self._caches[layer].bank, self._sequence, self.first)
         if phase.dense:
             self._index_newest(layer)
@@ -119,7 +120,7 @@ class DecodeAttention:
             return
         due = phase.due[layer]
         if due < len(self.stages[layer]):
-            self.renew(layer, q, due)
+            self.renew(layer, q.contiguous(), due)
         self.attend(layer, q, out, due)
 
     def renew(self, layer: int, q: Tensor, due: int) -> None:

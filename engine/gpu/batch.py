@@ -198,9 +198,8 @@ class DecodeBatch:
 
     def _step(self, attention: DecodeAttention, phase: Phase) -> None:
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            q = q.contiguous()[:, None]
-            out = torch.empty_like(q)
-            attention.step(layer, q, k[:, None], v[:, None], out, phase)
-            return out[:, 0]
+            out = q.new_empty(q.shape)
+            attention.step(layer, q[:, None], k[:, None], v[:, None], out[:, None], phase)
+            return out
 
         sample(self._model.step(self._ids, attend), self._sampling, self._ids)

@@ -81,6 +81,8 @@ def check(case: Case, device: str, with_mass: bool = False, repeats: int = 0) ->
     rows = made.rows(list(range(count)), own, limits, device, case.divisor)
     kept = kept_of(case, limits, device)
     q = made.queries(count, 1, shape, torch.bfloat16, device)
+    # As a projection of queries, keys and values leaves it.
+    q = torch.cat([q, torch.full_like(q, torch.nan)], 2)[:, :, : shape.heads]
     rotary = Rotary(10000.0 ** (-torch.arange(0, shape.dim, 2).float() / shape.dim))
     rope = RopeTables.of(rotary._inv_freq, max(case.lengths) + 1, device)
     longest = case.sink + case.chunk * case.keep + max(at + 1 - limit for at, limit in zip(own, limits, strict=True))
@@ -89,7 +91,7 @@ def check(case: Case, device: str, with_mass: bool = False, repeats: int = 0) ->
     scratch = Scratch.of(q, shape.kv_heads, cut.splits)
     for left in (scratch.sums, scratch.state):
         left.fill_(torch.nan)
-    out = torch.full_like(q, torch.nan)
+    out = torch.full(q.shape, torch.nan, dtype=q.dtype, device=device)
     lse = torch.full((count, shape.heads), torch.nan, device=device)
     mass = torch.full((count, shape.heads, -(-capacity // 16)), torch.nan, device=device) if with_mass else None
 

@@ -53,10 +53,10 @@ def test_keys_and_values_may_be_views_of_a_joint_projection(device: str) -> None
     _check(joint[:, :, 3:6], joint[:, :, 6:], torch.bfloat16, device)
     k, v = _representable(1, 64, device)
     joint = torch.cat([k, v], 2)
-    _check(joint[:, :, :3], joint[:, :, 3:], torch.bfloat16, device)
+    _check(k, joint[:, :, 3:], torch.bfloat16, device)
     zero = torch.zeros(2, dtype=torch.int32, device=device)
     with pytest.raises(ValueError, match="keys and values with strides"):
-        write(k, joint[:, :, 3:], made.bank([90, 90], made.Shape(6, 3, 64), torch.bfloat16, device), zero, zero)
+        write(k, joint[:, :, ::2], made.bank([90, 90], made.Shape(6, 3, 64), torch.bfloat16, device), zero, zero)
 
 
 @pytest.mark.gpu

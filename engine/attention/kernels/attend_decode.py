@@ -84,7 +84,8 @@ def plan_attend_decode(
     mass: Tensor | None = None,
     cut: Cut | None = None,
 ) -> Launch:
-    """Attend from q `[R, 1, H, D]` to each row's sink, kept chunks of `chunk` tokens, and stream.
+    """Attend from q `[R, 1, H, D]` to each row's sink, kept chunks of `chunk` tokens, and stream. Rows of q may lie
+    anywhere, as in a view of a joint projection.
 
     No row's list is longer than `capacity`: min(sink, limit), count * chunk, and the tokens from the limit to the
     query's, which lie in the bank. kept None: sink and stream alone, which with limits of 0 is dense attention. A row
@@ -105,6 +106,7 @@ def plan_attend_decode(
         (cut.splits, bank.heads, count),
         {
             "q": q,
+            "q_row": q.stride(0),
             "sequence": rows.sequence,
             "first": rows.first,
             "limits": rows.limits,

@@ -86,8 +86,8 @@ def _numbers(place, position, recent, used, limit, gap, divisor, STYLE: tl.const
 
 @triton.jit
 def attend(
-    q, sequence, first, limits, divisors, k, v, k_table, v_table, k_scale, v_scale, pages, starts, count, near, far,
-    out, lse, sums, state, arrived, splits, capacity, mass, mass_width, logit_scale,
+    q, q_row, sequence, first, limits, divisors, k, v, k_table, v_table, k_scale, v_scale, pages, starts, count, near,
+    far, out, lse, sums, state, arrived, splits, capacity, mass, mass_width, logit_scale,
     GROUP: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, SINK: tl.constexpr,
     CHUNKS: tl.constexpr, LISTS: tl.constexpr, SHARED: tl.constexpr, STYLE: tl.constexpr, WIDE: tl.constexpr,
     CLIPPED: tl.constexpr, PAGED: tl.constexpr, ONE: tl.constexpr, W: tl.constexpr, PAGES: tl.constexpr,
@@ -119,7 +119,7 @@ def attend(
             gap = tl.where(chunks > 0, tl.maximum(last + CHUNK - limit, 0), 0)
     # Everything that does not wait for these numbers is read beside them: latency is all.
     heads_before = (row * tl.num_programs(1) + head) * GROUP
-    q_low, q_high = query(q, heads_before, GROUP, STRIDE, D, HALF, RUN, W)
+    q_low, q_high = query(q + row * q_row, head * GROUP, GROUP, STRIDE, D, HALF, RUN, W)
     scale = tl.load(k_scale + head) * logit_scale
     page = tl.arange(0, W)[:, None] + tl.arange(0, PAGES)[None, :] * W
     page = tl.broadcast_to(page[None, None, :, :], [4, 8, W, PAGES])

@@ -36,8 +36,10 @@ def _write(
     v_scale,
     sequence,
     first,
-    row_stride,
-    token_stride,
+    k_row,
+    k_token,
+    v_row,
+    v_token,
     tokens,
     pages,
     G: tl.constexpr,
@@ -56,9 +58,9 @@ def _write(
     listed = known & (position // 16 < pages)
     k_slots = tl.load(k_table + page, mask=listed, other=-1)
     v_slots = tl.load(v_table + page, mask=listed, other=-1)
-    source = (row.to(tl.int64) * row_stride + t * token_stride + head * D)[:, None] + f[None, :]
-    new_k = tl.load(k + source, mask=valid, other=0.0)
-    new_v = tl.load(v + source, mask=valid, other=0.0)
+    inside = (head * D + f)[None, :]
+    new_k = tl.load(k + (row.to(tl.int64) * k_row + t * k_token)[:, None] + inside, mask=valid, other=0.0)
+    new_v = tl.load(v + (row.to(tl.int64) * v_row + t * v_token)[:, None] + inside, mask=valid, other=0.0)
     _store(new_k, bank_k, tl.load(k_scale + head), k_slots, position % 16, f, valid, D, LARGEST)
     _store(new_v, bank_v, tl.load(v_scale + head), v_slots, position % 16, f, valid, D, LARGEST)
 
@@ -66,11 +68,11 @@ def _write(
 def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor) -> Launch:
     """Store k, v `[R, T, G, D]`, un-rotated, at positions first[r]..first[r]+T-1 of the sequences `[R]` (both int32).
 
-    A token's heads lie side by side, and tokens as far apart in k as in v: views of a joint projection will do
-    (ValueError for others). What has no slot in a table is not stored there; no two rows write one place.
+    A token's heads lie side by side, tokens anywhere: views of a joint projection will do (ValueError for others).
+    What has no slot in a table is not stored there; no two rows write one place.
     """
     rows, tokens, heads, dim = k.shape
-    if k.stride() != v.stride() or k.stride()[2:] != (dim, 1):
+    if any((heads > 1 and x.stride(2) != dim) or x.stride(3) != 1 for x in (k, v)):
         raise ValueError(f"keys and values with strides {k.stride()} and {v.stride()}")
     tile = min(_TOKENS, triton.next_power_of_2(tokens))
     return Launch(
@@ -87,8 +89,10 @@ def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor
             "v_scale": bank.v_scale,
             "sequence": sequence,
             "first": first,
-            "row_stride": k.stride(0),
-            "token_stride": k.stride(1),
+            "k_row": k.stride(0),
+            "k_token": k.stride(1),
+            "v_row": v.stride(0),
+            "v_token": v.stride(1),
             "tokens": tokens,
             "pages": bank.k_table.shape[2],
         },
