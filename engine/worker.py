@@ -4,7 +4,8 @@
 
 N is an inherited socket (`engine.wire`). The first event is Ready, or Failed without an id and exit status 3. Between
 two steps the worker looks for new requests, cancellations and its own end, so each takes effect within one prefill
-chunk or decode step. Exit status: 0 asked to end or the server is gone, 3 cannot start, 4 the socket carried garbage.
+chunk or decode step. Exit status: 0 asked to end or the server is gone, 3 cannot start, 4 the socket carried garbage, 5
+the GPU failed and nothing can be computed on it by this process any more.
 
 Knows messages, the queue and the Backend protocol; never a model, a tensor or a document.
 """
@@ -23,8 +24,9 @@ from pathlib import Path
 import msgspec
 
 from unabridged.engine.backend import Backend
-from unabridged.engine.errors import Cancelled, ContextTooLong, EngineUnavailable, InternalError, OutOfMemory
-from unabridged.engine.events import Cancel, Event, Failed, Finished, Generate, Queued, Request, Token, Usage
+from unabridged.engine.errors import Cancelled, EngineUnavailable, InternalError
+from unabridged.engine.events import Cancel, Event, Finished, Generate, Queued, Request, Token, Usage
+from unabridged.engine.failures import device_lost, failure
 from unabridged.engine.link import Link, Stop
 from unabridged.engine.options import EngineOptions
 from unabridged.engine.scheduler import Scheduler, Work
@@ -40,6 +42,7 @@ BACKENDS = {
     "llama-cpp": "unabridged.engine.llamacpp:LlamaCppBackend",
 }
 CANNOT_START = 3
+DEVICE_LOST = 5
 
 
 @dataclass
@@ -135,8 +138,10 @@ class Worker:
         try:
             event = self._advance(work)
         except Exception as error:
-            self._forget(work.id)
             self._link.send(failure(work.id, error))
+            if device_lost(error):
+                sys.exit(DEVICE_LOST)
+            self._forget(work.id)
         else:
             if event is not None:
                 self._link.send(event)
@@ -176,28 +181,6 @@ def context_length(work: Work) -> int:
     if isinstance(work, Generate):
         runs.append(work.prompt)
     return sum(len(run) for run in runs) // 4
-
-
-def failure(id: str | None, error: Exception) -> Failed:
-    """What a request's exception says to its caller. What is not an error of ours leaves its traceback in the log."""
-    if isinstance(error, ContextTooLong):
-        return Failed(
-            id=id,
-            code=error.code,
-            message=error.message,
-            hint=error.hint,
-            tokens=error.tokens,
-            limit=error.limit,
-        )
-    if isinstance(error, UnabridgedError):
-        return Failed(id=id, code=error.code, message=error.message, hint=error.hint)
-    log.error("request %s failed", id, exc_info=error)
-    # torch.OutOfMemoryError is known by name, this module does not load torch.
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        hint = "ask over fewer documents, or close other programs"
-        return Failed(id=id, code=OutOfMemory.code, message=f"memory is exhausted: {error}".rstrip(": "), hint=hint)
-    message = f"the engine failed unexpectedly: {type(error).__name__}: {error}"
-    return Failed(id=id, code=InternalError.code, message=message, hint="the engine's log has the details")
 
 
 def load_backend(name: str, model: Path, options: str) -> Backend:

@@ -16,10 +16,17 @@ from unabridged.engine.events import PROTOCOL, Event, Finished, Generate, Prefil
 from unabridged.engine.options import EngineOptions
 
 EMIT, SLEEP, IDLE, KILL, RAISE, EXIT, END_EARLY = range(7)
+
+
+class AcceleratorError(RuntimeError):
+    """As torch raises it when a kernel went wrong."""
+
+
 ERRORS = (
     ContextTooLong("a context of 9 tokens; the model holds 8", "choose fewer documents"),
     ValueError("the backend broke"),
     MemoryError(),
+    AcceleratorError("CUDA error: an illegal memory access was encountered"),
 )
 
 

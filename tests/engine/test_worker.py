@@ -145,6 +145,15 @@ def test_an_error_fails_its_request_alone(peer: Peer, error: int, code: str, wor
     assert ("Traceback" in peer.lines()) == (error > 0)
 
 
+def test_a_lost_gpu_fails_its_request_and_ends_the_process(peer: Peer) -> None:
+    peer.send(generate("a", EMIT, 1, RAISE, 3), generate("b", EMIT, 1))
+    failed = peer.until(Failed, "a")[-1]
+    assert isinstance(failed, Failed)
+    assert "CUDA error" in failed.message
+    assert peer.status() == 5
+    assert "backend closed" in peer.lines()
+
+
 def test_a_backend_that_ends_without_a_result_is_an_internal_error(peer: Peer) -> None:
     peer.send(generate("a", END_EARLY, 0))
     failed = peer.until(Failed, "a")[-1]
