@@ -37,7 +37,7 @@ _IDLE = 32
 
 
 class DecodeBatch:
-    """See the module. ValueError where a call does not fit what the rows hold."""
+    """See the module. ValueError where a call does not fit what the rows hold; the batch is as it was then."""
 
     def __init__(
         self, model: Llama, config: AttentionConfig, pool: GpuPool, rows: int, room: int, mass: bool = False
@@ -132,9 +132,9 @@ class DecodeBatch:
             self._steps.capture()
             self._steps.idle(range(self.rows))
         assert self._steps is not None
+        self._sampling.set_row(row, sampling, seen, drawn)
         self._tables.put(row, runs)
         self._steps.admit(row, length, taken)
-        self._sampling.set_row(row, sampling, seen, drawn)
         self._ids[row] = token
         self._lengths[row] = self._began[row] = length
 

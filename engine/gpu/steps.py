@@ -23,7 +23,7 @@ Body = Callable[[DecodeAttention, Phase], None]
 
 @dataclass(frozen=True)
 class Captured:
-    """What recording took: graphs, seconds, bytes of GPU memory that stay with them."""
+    """What recording took: graphs, seconds, bytes of the GPU's memory that it has less now (the driver's too)."""
 
     graphs: int
     seconds: float
@@ -55,15 +55,17 @@ class Steps:
 
     def capture(self) -> Captured:
         """Record every phase, once. No row may hold a sequence: steps run that write where the tables say."""
-        if self._graphs is not None or not self.attention.first.is_cuda:
+        device = self.attention.first.device
+        if self._graphs is not None or device.type != "cuda":
             return Captured(0, 0.0, 0)
-        began, before = time.perf_counter(), torch.cuda.memory_reserved()
+        began, (before, _) = time.perf_counter(), torch.cuda.mem_get_info(device)
         schedule = self._schedule
         phases = (schedule.dense,) if self.dense else tuple(dict.fromkeys((*schedule.steps, schedule.all)))
         graphs = Graphs()
         graphs.capture(phases, self._step)
         self._graphs = graphs
-        return Captured(len(phases), time.perf_counter() - began, torch.cuda.memory_reserved() - before)
+        after, _ = torch.cuda.mem_get_info(device)
+        return Captured(len(phases), time.perf_counter() - began, before - after)
 
     def admit(self, row: int, length: int, taken: Sequence[Taken]) -> None:
         """A row goes on from `length` tokens, with masks (one a layer) or without."""
