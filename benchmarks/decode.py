@@ -12,6 +12,7 @@ that was not there, and says how.
 
 import argparse
 import gc
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -29,6 +30,7 @@ from benchmarks.report import machine, save
 
 from unabridged.engine.attention.config import AttentionConfig, choose
 from unabridged.engine.events import AttentionChoice
+from unabridged.models.errors import UnabridgedError
 from unabridged.models.llama import Llama
 from unabridged.models.load import load
 
@@ -98,7 +100,10 @@ def _model(arguments: argparse.Namespace, result: dict[str, Any]) -> Llama:
     if arguments.random:
         folder = Path(tempfile.gettempdir()) / f"unabridged-random-{arguments.random}"
         if not folder.exists():
-            checkpoint.write(folder, arguments.random)
+            part = folder.with_suffix(".part")
+            shutil.rmtree(part, ignore_errors=True)
+            checkpoint.write(part, arguments.random)
+            part.rename(folder)
             say(f"wrote {folder}")
     model, report = load(folder, device="cuda", head_bits=arguments.head_bits)
     result |= {"model": folder.name, "head_bits": arguments.head_bits, "load": asdict(report)}
@@ -108,7 +113,11 @@ def _model(arguments: argparse.Namespace, result: dict[str, Any]) -> Llama:
 
 def _context(model: Llama, length: int, arguments: argparse.Namespace, bandwidth: float) -> Iterator[Row]:
     """All rows of one context. What fails is reported, and the others go on."""
-    context = Context(model.config, length, max(arguments.rows), BANKS[arguments.bank])
+    try:
+        context = Context(model.config, length, max(arguments.rows), BANKS[arguments.bank])
+    except (RuntimeError, UnabridgedError) as error:
+        say(f"failed: context {length:,}: {error}")
+        return
     say(f"context {length:,}: {context.pool.slots:,} tokens of keys and values")
     for config in _configs(model, length, arguments):
         for rows in arguments.rows:
