@@ -60,6 +60,7 @@ def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptio
         store_bytes=engine.store_mib * _MIB,
         kv_bytes=engine.kv_memory_mib * _MIB,
         kv_dtype=engine.kv_dtype,
+        head_bits=8 if engine.int8_head else 16,
         slots=engine.slots,
         threads=engine.threads,
         prefill_chunk=engine.prefill_chunk,

@@ -43,9 +43,11 @@ class TorchBackend:
         torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
         self._options, self._notes = options, notes
         self._name = model_dir.name
-        model = load_model(model_dir, packed=True)
+        model = load_model(model_dir, packed=True, head_bits=options.head_bits)
         tokenizer = Tokenizer.load(model_dir)
-        self._fingerprint = _fingerprint(read_manifest(model_dir).fingerprint, tokenizer.id, kv_dtype)
+        self._fingerprint = _fingerprint(
+            read_manifest(model_dir).fingerprint, tokenizer.id, kv_dtype, options.head_bits
+        )
         limit = options.kv_bytes or int(memory.available() * _POOL_SHARE)
         self._window, shape = model.config.window, model.config
         pool = KvPool(shape.layers, shape.kv_heads, shape.head_dim, limit, _DTYPES[kv_dtype])
@@ -89,8 +91,8 @@ class TorchBackend:
         self._cache.pool.close()
 
 
-def _fingerprint(weights: str, tokenizer: str, kv_dtype: str) -> str:
+def _fingerprint(weights: str, tokenizer: str, kv_dtype: str, head_bits: int) -> str:
     """What stored KV depends on besides the tokens: weights, tokenizer, KV format, engine version."""
     version = ".".join(__version__.split(".")[:2])
-    parts = (weights, tokenizer, MAGIC, kv_dtype, "packed", version)
+    parts = (weights, tokenizer, MAGIC, kv_dtype, "packed", version, *(["head 8"] if head_bits == 8 else []))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

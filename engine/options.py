@@ -19,6 +19,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     store_bytes: int = 20 << 30  # disk quota of the store; the least recently used files go first
     kv_bytes: int = 0  # memory of the KV pool; 0: 60 % of the host's that is free, or what a GPU has left
     kv_dtype: KvType = "auto"  # storage; "auto": float16 on the CPU, on a GPU float8_e4m3fn where it can, else bfloat16
+    head_bits: Literal[8, 16] = 16  # of embedding and LM head; 8 takes half of their memory, with a scale a row
     slots: int = 0  # requests that run at a time on a GPU; 0: 8. The CPU runs one
     threads: int = 0  # compute threads; 0: one per core
     prefill_chunk: int = 0  # tokens of one prefill step: cancelling takes at most one; 0: 256 on the CPU, 4096 on a GPU

@@ -68,7 +68,7 @@ class GpuBackend:
         self.slots, chunk = options.slots or SLOTS, options.prefill_chunk or CHUNK
         _refuse(open_checkpoint(model_dir)[0])
         manifest, tokenizer = read_manifest(model_dir), Tokenizer.load(model_dir)
-        model, report = load(model_dir, dtype, device=self._device)
+        model, report = load(model_dir, dtype, device=self._device, head_bits=options.head_bits)
         self._config = model.config
         bases, self._notes = _bases(model_dir, manifest.fingerprint)
         kind = _kv_type(options, self._device)
@@ -80,7 +80,7 @@ class GpuBackend:
             bases,
         )
         self._indexed = pool.indexed
-        self._fingerprint = _fingerprint(manifest.fingerprint, tokenizer.id, kind)
+        self._fingerprint = _fingerprint(manifest.fingerprint, tokenizer.id, kind, options.head_bits)
         self._cache = KvCache(pool, PAGE)
         own = for_window(self._config.window, self._indexed)
         runner = GpuRunner(model, pool, own, self.slots, chunk)
@@ -179,10 +179,10 @@ def _kv_type(options: EngineOptions, device: torch.device) -> torch.dtype:
     return torch.float8_e4m3fn if fp8 else torch.bfloat16
 
 
-def _fingerprint(weights: str, tokenizer: str, kind: torch.dtype) -> str:
+def _fingerprint(weights: str, tokenizer: str, kind: torch.dtype, head_bits: int) -> str:
     """What stored KV depends on besides the tokens: weights, tokenizer, KV format, engine and its version."""
     version = ".".join(__version__.split(".")[:2])
-    form = f"{kind} k/{K_SCALE} v/{V_SCALE} pages of {PAGE}"
+    form = f"{kind} k/{K_SCALE} v/{V_SCALE} pages of {PAGE} head {head_bits}"
     parts = (weights, tokenizer, MAGIC, form, "cuda", version)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
