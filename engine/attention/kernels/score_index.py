@@ -6,6 +6,8 @@ multiplies them with the planes of every key. A column's best is found on intege
 scale follows. Unpacking a key costs as much as multiplying it with tens of columns: neighbouring blocks share it.
 """
 
+from dataclasses import replace
+
 import torch
 import triton
 from torch import Tensor
@@ -23,8 +25,10 @@ _POSITION = {"relative": 1, "infllm": 0}
 # Keys of a tile, warps, stages of the pipeline where columns are few (decoding).
 _FEW = (512, 4, 3)
 # Keys of a tile and warps by the columns that a program multiplies it with.
-_MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (128, 16)}
+_MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (64, 8)}
 _STAGES = 3
+# Registers that three programs of 4 warps, or two of 8, leave a thread of a multiprocessor.
+_REGISTERS = {4: 168, 8: 128}
 # Programs that share the tiles of all blocks and heads, for any card.
 _PROGRAMS = 132 * 4
 
@@ -94,11 +98,17 @@ def _plan_many(
     elif padded == 128 and wide:
         warps *= 2
     keys = max(keys, chunk)
-    constants = {"ROWS": shared, "WHOLE": _has_wgmma(), **_constants(index, chunk, columns, keys, _STAGES)}
+    constants = {"ROWS": shared, "WHOLE": False, **_constants(index, chunk, columns, keys, _STAGES)}
     groups = triton.cdiv(count, shared)
     grid = _splits(span, chunk, keys, groups * kv_heads), kv_heads, groups
     arguments = {**_arguments(rows, index, span, scores, columns), "count": count}
-    return Launch(score_many, grid, arguments, constants, warps, _STAGES)
+    launch = Launch(score_many, grid, arguments, constants, warps, _STAGES)
+    return on_hopper(launch) if _has_wgmma() else launch
+
+
+def on_hopper(launch: Launch) -> Launch:
+    """A launch for many columns as cards with wgmma run it."""
+    return replace(launch, constants={**launch.constants, "WHOLE": True}, registers=_REGISTERS.get(launch.warps))
 
 
 def _arguments(rows: Rows, index: Index, span: Span, scores: Tensor, columns: Columns) -> dict[str, Argument]:

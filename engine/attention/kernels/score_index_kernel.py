@@ -45,24 +45,29 @@ def score_few(
     tiles = tl.cdiv(chunks, SOME)
     whole = tl.minimum(size // KEYS, chunks // SOME)
     tile = tl.program_id(0)
-    page = _pages(table, tile, fold, tile < whole, KEYS, PAGE)
+    # A thread reads 16 bytes: pages are looked up where they are wanted, and move between no threads.
+    part = tl.arange(0, FOLD * W // 16)[None, :]
+    parts = fold[:, None] + 0 * part
+    within = (fold % PAGE)[:, None] * W + 16 * part
+    page = _pages(table, tile, parts, tile < whole, KEYS, PAGE)
     page_of_key = _pages(table, tile, keys, tile < whole, KEYS, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
-        code = tl.load(codes + _places(page, fold, PAGE)[:, None] * W + k).to(tl.int8, bitcast=True)
+        first = tl.maximum(page, 0) * (PAGE * W) + within
+        code = tl.load(codes + first[:, :, None] + tl.arange(0, 16)).to(tl.int8, bitcast=True)
         scale = tl.load(key_scales + _places(page_of_key, keys, PAGE))
         # The table is read a tile ahead: what waits for it would keep the codes waiting.
         following = tile + tl.num_programs(0)
-        page = _pages(table, following, fold, following < whole, KEYS, PAGE)
+        page = _pages(table, following, parts, following < whole, KEYS, PAGE)
         page_of_key = _pages(table, following, keys, following < whole, KEYS, PAGE)
         best = _best_of_few(code, scale, None, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top)
     tile = whole + tl.program_id(0)
     if tile == whole and tile < tiles:
         there = size - tile * KEYS
-        page = _pages(table, tile, fold, fold < there, KEYS, PAGE)
-        code = tl.load(codes + _places(page, fold, PAGE)[:, None] * W + k).to(tl.int8, bitcast=True)
-        page_of_key = _pages(table, tile, keys, keys < there, KEYS, PAGE)
-        scale = tl.load(key_scales + _places(page_of_key, keys, PAGE))
+        place = _places(_pages(table, tile, fold, fold < there, KEYS, PAGE), fold, PAGE)
+        code = tl.load(codes + place[:, None] * W + k).to(tl.int8, bitcast=True)
+        place = _places(_pages(table, tile, keys, keys < there, KEYS, PAGE), keys, PAGE)
+        scale = tl.load(key_scales + place)
         hidden = tl.where(keys < there, 0.0, float("-inf"))
         best = _best_of_few(code, scale, hidden, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top, tile * SOME + some < chunks)
@@ -109,12 +114,13 @@ def score_many(
     whole = tl.minimum(least // KEYS, chunks // SOME)
     cut = tl.minimum(tl.cdiv(most, KEYS), tiles)
     tile = tl.program_id(0)
-    place = _places(_pages(table, tile, keys, tile < whole, KEYS, PAGE), keys, PAGE)
+    page = _pages(table, tile, keys, tile < whole, KEYS, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
+        place = _places(page, keys, PAGE)
         code = tl.load(codes + place[:, None] * W + byte).to(tl.int8, bitcast=True)
         scale = tl.load(key_scales + place)
         following = tile + tl.num_programs(0)
-        place = _places(_pages(table, following, keys, following < whole, KEYS, PAGE), keys, PAGE)
+        page = _pages(table, following, keys, following < whole, KEYS, PAGE)
         best = _best_of_many(code, scale, None, offset, a, M, L, KEYS, ROWS, W, WHOLE, PLAIN)
         tl.store(out + tile * SOME, best * step + top)
     for tile in tl.range(whole + tl.program_id(0), cut, tl.num_programs(0), num_stages=1):

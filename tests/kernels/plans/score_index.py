@@ -1,7 +1,5 @@
 """The index: encoding what left the stream and a prompt; scoring for one token and for blocks, of three models."""
 
-from dataclasses import replace
-
 import torch
 from tests.kernels import made, meta
 from tests.kernels.made import Shape
@@ -10,7 +8,7 @@ from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.index import Index, plan_encode
 from unabridged.engine.attention.kernels.index_columns import Columns
 from unabridged.engine.attention.kernels.layout import PAGE, Span
-from unabridged.engine.attention.kernels.score_index import plan_score_index
+from unabridged.engine.attention.kernels.score_index import on_hopper, plan_score_index
 from unabridged.models.kernels.launch import Launch
 
 
@@ -39,11 +37,6 @@ def _score(shape: Shape, tokens: int, average: int = 1) -> tuple[Launch, Launch]
     )
 
 
-def _hopper(launch: Launch) -> Launch:
-    """As an H200 runs it, whatever card is here."""
-    return replace(launch, constants={**launch.constants, "WHOLE": True})
-
-
 def plans() -> dict[str, Launch]:
     """What every run compiles."""
     return {
@@ -57,10 +50,11 @@ def slow_plans() -> dict[str, Launch]:
     """Making columns, other numbers of columns, other head sizes."""
     found = {"columns-8b": _score(meta.LLAMA_8B, 1)[0], "blocks-8b": _score(meta.LLAMA_8B, 64, 4)[0]}
     found |= {f"many-8b-{average}": _score(meta.LLAMA_8B, 64, average)[1] for average in (1, 2, 4, 16)}
-    found["many-8b-hopper"] = _hopper(_score(meta.LLAMA_8B, 64, 8)[1])
+    found |= {f"many-8b-{average}@90": on_hopper(_score(meta.LLAMA_8B, 64, average)[1]) for average in (1, 2, 4, 8, 16)}
     for shape in (meta.SMOLLM2, made.Shape(32, 8, 96), meta.WIDE):
         found[f"encode-{shape.dim}"] = _encode(shape)
         found[f"few-{shape.dim}"] = _score(shape, 1)[1]
         found[f"blocks-{shape.dim}"], found[f"many-{shape.dim}"] = _score(shape, 64, 4)
         found[f"many-{shape.dim}-1"] = _score(shape, 64, 1)[1]
+        found |= {f"many-{shape.dim}-{average}@90": on_hopper(_score(shape, 64, average)[1]) for average in (1, 4)}
     return found
