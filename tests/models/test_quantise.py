@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +234,30 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_bytes(
     monkeypatch.setattr(run, "quantise", counted)
     assert content(quantised(source, output)) == whole
     assert len(layers) == LAYERS - after
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from unabridged.models.quantise.run import Quantiser
+from unabridged.models.quantise.source import Source
+
+def kill(progress):
+    if progress.done == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Quantiser(Source(Path(sys.argv[1])), eval(sys.argv[3]), torch.device("cpu")).run(Path(sys.argv[2]), kill)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    source, output = made(tmp_path), tmp_path / "out"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(source), str(output), repr(PIECES)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert sorted(path.name for path in folder_of(output).iterdir()) == ["fingerprint", "model", "rows-1.safetensors"]
+    assert content(quantised(source, output)) == content(quantised(source, tmp_path / "whole"))
 
 
 def test_other_text_starts_anew(tmp_path: Path) -> None:
