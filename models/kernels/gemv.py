@@ -6,6 +6,7 @@ with its own sums; these are added up in the end, always in the same order.
 
 from dataclasses import dataclass
 
+import torch
 import triton
 from torch import Tensor
 
@@ -90,7 +91,7 @@ def _plan(
         (triton.cdiv(w.tiles, tiling.tiles), tiling.splits),
         {
             "x": x,
-            "words": w.words,
+            "words": w.words.view(torch.int32),
             "scales": w.scales,
             "zeros": w.zeros,
             "bias": bias,
@@ -101,11 +102,10 @@ def _plan(
             "half": w.rows // 2,
             "groups": groups,
             "share": share,
-            "steps": triton.cdiv(share, at_once),
         },
         {
             "G": w.group,
-            "V": 1 if rows <= 8 else 2,
+            "V": triton.cdiv(triton.next_power_of_2(rows), 8),
             "WR": tiling.tiles,
             "WK": tiling.warps,
             "GI": tiling.together,
@@ -113,9 +113,12 @@ def _plan(
             "ACTIVATION": activation or "none",
             "PARTS": out.dim() == 3,
             "P": triton.next_power_of_2(rows),
-            "ASM": tiling.ptx,
-            "STAGES": 1,
-            "AHEAD": False,
+            "PTX": tiling.ptx,
+            "BYTES": True,
+            "STEPS": triton.cdiv(share, at_once),
+            "UNROLL": 1,
+            "AHEAD": 0,
+            "CACHE": "",
         },
         warps=tiling.tiles * tiling.warps,
         stages=1,

@@ -19,8 +19,17 @@ def _ordered(x):
 
 
 @triton.jit
-def read(pointers, mask):
+def read(pointers, mask, CACHE: tl.constexpr):
     """What `pointers` point to, 0 where not `mask` (None: everywhere)."""
     pointers = _ordered(pointers)
-    x = tl.load(pointers) if mask is None else tl.load(pointers, mask=_ordered(mask), other=0)
+    if mask is None:
+        x = tl.load(pointers, cache_modifier=CACHE)
+    else:
+        x = tl.load(pointers, mask=_ordered(mask), other=0, cache_modifier=CACHE)
     return _ordered(x)
+
+
+@triton.jit
+def read_some(pointers, mask, CACHE: tl.constexpr):
+    """`read`, anything where not `mask`."""
+    return _ordered(tl.load(_ordered(pointers), mask=_ordered(mask), cache_modifier=CACHE))
