@@ -20,6 +20,9 @@ from unabridged.engine.kv.store import KvStore
 from unabridged.engine.layout import Layout, filled
 from unabridged.engine.runner import CourseT, Runner
 
+# Stored segments that are asked for ahead of the one that is loaded.
+_EXPECTED = 8
+
 
 def segment_key(fingerprint: str, prefix: bytes, segment: bytes) -> str:
     """The name of a segment's KV: it changes with the model, the KV format, the prefix and the tokens."""
@@ -120,18 +123,31 @@ class Reader(Generic[CourseT]):
         return _Reading(entry, ids, tokens)
 
     def _restore(self, request: str, waiting: Sequence[_Reading[CourseT]], held: Held) -> Iterator[Progress | None]:
-        if self._store is None:
+        store = self._store
+        if store is None:
             return
-        stored = [one for one in waiting if not one.entry.ids and self._store.has(one.entry.key)]
+        stored = [one for one in waiting if not one.entry.ids and store.has(one.entry.key)]
         done, total = 0, sum(one.tokens for one in stored)
-        for one in stored:
-            try:
-                self._store.load(one.entry.key, self._cache.pool, one.entry.runs)
-                one.entry.ids = one.ids[:]
-            except StoreError as error:
-                held.notes.append(f"{error.message}: read again")
-            done += one.tokens
-            yield Progress(id=request, phase="restore", done=done, total=total)
+        try:
+            for number, one in enumerate(stored):
+                for near in stored[number : number + _EXPECTED]:
+                    store.expect(near.entry.key, self._cache.pool, len(near.ids))
+                while not store.ready(one.entry.key):
+                    yield None
+                # Another request may have loaded it by now.
+                if not one.entry.ids:
+                    self._load(store, one, held)
+                done += one.tokens
+                yield Progress(id=request, phase="restore", done=done, total=total)
+        finally:
+            store.forget(one.entry.key for one in stored)
+
+    def _load(self, store: KvStore | LateStore, one: _Reading[CourseT], held: Held) -> None:
+        try:
+            store.load(one.entry.key, self._cache.pool, one.entry.runs)
+            one.entry.ids = one.ids[:]
+        except StoreError as error:
+            held.notes.append(f"{error.message}: read again")
 
     def _read(
         self, request: str, waiting: Sequence[_Reading[CourseT]], held: Held, behind: Entry | None

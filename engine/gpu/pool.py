@@ -8,7 +8,7 @@ With bases of an index the pool keeps codes of its keys too: of every token in i
 L layers, G key/value heads, D head dimension, N tokens.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -25,6 +25,8 @@ from unabridged.engine.kv.blocks import Blocks, Run
 # FP8 holds numbers to 448 times these. Un-rotated keys of known models reach about 100 and values about 30, and numbers
 # below a 64th of a scale lose digits.
 K_SCALE, V_SCALE = 0.5, 0.25
+# Tokens that are copied between the host and the device at a time.
+_PIECE = 4096
 
 
 class GpuPool:
@@ -104,24 +106,21 @@ class GpuPool:
         layers, heads, dim = self.shape
         out = torch.empty(2, layers, heads, sum(run.length for run in runs), dim, dtype=self.dtype)
         at = 0
-        for run in runs:
+        for run in _pieces(runs):
             for half, store in enumerate((self._k, self._v)):
-                for layer in range(layers):
-                    out[half, layer, :, at : at + run.length] = self._tokens(store[layer], run)[:, : run.length].cpu()
+                tokens = self._pages(store, run).transpose(1, 2).flatten(2, 3)
+                out[half, :, :, at : at + run.length] = tokens[:, :, : run.length].cpu()
             at += run.length
         return out
 
     def write(self, runs: Sequence[Run], data: Tensor) -> None:
         """Put what `read` gave into runs of as many tokens. What a run's last page holds behind them is undefined."""
         at = 0
-        for run in runs:
-            part = data[:, :, :, at : at + run.length]
-            part = torch.nn.functional.pad(part.view(torch.uint8), (0, 0, 0, -run.length % PAGE)).view(self.dtype)
-            for half, store in enumerate((self._k, self._v)):
-                for layer in range(self.shape[0]):
-                    self._pages(store[layer], run).copy_(
-                        part[half, layer].unflatten(1, (-1, PAGE)).transpose(0, 1).to(self.device)
-                    )
+        for run in _pieces(runs):
+            for store, part in zip((self._k, self._v), data[:, :, :, at : at + run.length].unbind(0), strict=True):
+                tokens = part.contiguous().view(torch.uint8).to(self.device)
+                tokens = torch.nn.functional.pad(tokens, (0, 0, 0, -run.length % PAGE)).view(self.dtype)
+                self._pages(store, run).copy_(tokens.unflatten(2, (-1, PAGE)).transpose(1, 2))
             at += run.length
         if self._indexes:
             for run in runs:
@@ -138,10 +137,13 @@ class GpuPool:
         self._indexes = []
 
     def _pages(self, store: Tensor, run: Run) -> Tensor:
-        """A run's pages of one layer, `[n, G, PAGE, D]`."""
-        by_page: Tensor = store.unflatten(0, (-1, self.shape[1]))
-        return by_page[run.start // PAGE :][: -(-run.length // PAGE)]
+        """A run's pages of all layers, `[L, n, G, PAGE, D]`."""
+        by_page: Tensor = store.unflatten(1, (-1, self.shape[1]))
+        return by_page[:, run.start // PAGE :][:, : -(-run.length // PAGE)]
 
-    def _tokens(self, store: Tensor, run: Run) -> Tensor:
-        """`[G, 16 n, D]`, copied."""
-        return self._pages(store, run).transpose(0, 1).flatten(1, 2)
+
+def _pieces(runs: Sequence[Run]) -> Iterator[Run]:
+    """The same tokens, so many at a time that their copies take little memory."""
+    for run in runs:
+        for at in range(0, run.length, _PIECE):
+            yield Run(run.start + at, min(_PIECE, run.length - at))

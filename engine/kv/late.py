@@ -1,18 +1,24 @@
-"""A KV store that writes behind: reading goes on while a thread of its own hashes and writes what was read.
+"""A KV store whose files are hashed, written and read by threads of its own, while the GPU goes on.
 
-A GPU reads a segment in a tenth of the time that hashing and writing it takes. Writing is in order, and no more waits
-than a stated size: past it, saving waits for the disk. A failure is raised by the next save.
+A GPU reads a segment's text in a tenth of the time that hashing and writing its KV takes, and answers under way should
+not wait for either. Writing is in order, and no more waits than a stated size: past it, saving waits for the disk. A
+failure is raised by the next save.
 """
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from torch import Tensor
 
 from unabridged.engine.errors import StoreError
 from unabridged.engine.kv.blocks import Pool, Run
 from unabridged.engine.kv.store import KvStore
+
+# Files that are read and hashed at a time.
+_READERS = 4
+_MOMENT = 0.0005
 
 
 class LateStore:
@@ -24,6 +30,8 @@ class LateStore:
         self._waiting: deque[tuple[str, Tensor]] = deque()
         self._bytes = 0
         self._failed: StoreError | None = None
+        self._expected: dict[str, Future[Tensor]] = {}
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="kv store")
         self._closing = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._write, name="kv store", daemon=True)
@@ -33,9 +41,27 @@ class LateStore:
         """See KvStore. What still waits is not there."""
         return self._store.has(key)
 
-    def load(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
+    def expect(self, key: str, pool: Pool, tokens: int) -> None:
+        """Begin to read and check a file."""
+        if key not in self._expected:
+            self._expected[key] = self._readers.submit(self._store.get, key, pool, tokens)
+
+    def ready(self, key: str) -> bool:
+        """Whether a file that is expected has been read. Waits a moment for it, too short to be seen in an answer."""
+        reading = self._expected.get(key)
+        return reading is None or bool(wait([reading], _MOMENT).done)
+
+    def forget(self, keys: Iterable[str]) -> None:
         """See KvStore."""
-        self._store.load(key, pool, runs)
+        for key in keys:
+            if (reading := self._expected.pop(key, None)) is not None:
+                reading.cancel()
+
+    def load(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
+        """See KvStore. Waits for the file where it is still read."""
+        reading = self._expected.pop(key, None)
+        data = self._store.get(key, pool, sum(run.length for run in runs)) if reading is None else reading.result()
+        pool.write(runs, data)
 
     def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Copy the KV in `runs`, to be written under `key`. Raises the StoreError of an earlier one, and then it and
@@ -54,6 +80,7 @@ class LateStore:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        self._readers.shutdown(cancel_futures=True)
         self._thread.join()
 
     def _raise(self) -> None:

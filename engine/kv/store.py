@@ -11,7 +11,7 @@ import hashlib
 import logging
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -57,17 +57,31 @@ class KvStore:
         """Whether a file of this key is there; whether it is whole shows when it is loaded."""
         return self._path(key).is_file()
 
+    def expect(self, key: str, pool: Pool, tokens: int) -> None:
+        """`load` will be asked for this file of `tokens` tokens. It is read then."""
+
+    def ready(self, key: str) -> bool:
+        """Whether `load` need not wait for what was expected."""
+        return True
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """What was expected is not wanted any more."""
+
     def load(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Copy the KV of `key` into `runs`. Raises StoreError after deleting a file that is not exactly right."""
+        pool.write(runs, self.get(key, pool, sum(run.length for run in runs)))
+
+    def get(self, key: str, pool: Pool, tokens: int) -> Tensor:
+        """The KV of `key`, `[2, L, G, N, D]`, mapped and checked. Raises StoreError as `load`."""
         path = self._path(key)
         try:
-            data = self._payload(path, key, pool, runs)
+            data = self._payload(path, key, pool, tokens)
             os.utime(path)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
             raise StoreError(f"stored KV {path.name} is unusable ({error})") from error
-        pool.write(runs, data)
+        return data
 
     def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Write the KV in `runs` under `key`. Raises StoreError and leaves no partial file."""
@@ -98,14 +112,13 @@ class KvStore:
     def _path(self, key: str) -> Path:
         return self._folder / f"{key}{SUFFIX}"
 
-    def _payload(self, path: Path, key: str, pool: Pool, runs: Sequence[Run]) -> Tensor:
+    def _payload(self, path: Path, key: str, pool: Pool, tokens: int) -> Tensor:
         """The mapped keys and values. Raises ValueError for a file that does not match."""
         with path.open("rb") as file:
             line = file.readline(_MAX_HEADER)
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         header = msgspec.json.decode(line, type=Header)
         layers, heads, dim = pool.shape
-        tokens = sum(run.length for run in runs)
         wanted = (MAGIC, key, str(pool.dtype), (2, layers, heads, tokens, dim))
         if (header.magic, header.key, header.dtype, header.shape) != wanted:
             raise ValueError("it is of another kind")

@@ -62,6 +62,29 @@ def test_saving_waits_when_too_much_is_unwritten(tmp_path: Path) -> None:
     assert store.has("b")
 
 
+def test_what_is_expected_is_read_ahead_and_its_failure_comes_with_loading(tmp_path: Path) -> None:
+    one = pool()
+    disk, runs = KvStore(tmp_path, 1 << 20), one.allocate(100)
+    for key in "ab":
+        disk.save(key, one, runs)
+    (tmp_path / "b.kv").write_bytes(b"half")
+    expected = one.read(runs)
+    one.k.zero_()
+    store = LateStore(disk, 1)
+    for key in "abc":
+        store.expect(key, one, 100)
+        while not store.ready(key):
+            pass
+    assert not one.k[:, :, :100].any()
+    store.load("a", one, runs)
+    assert torch.equal(one.read(runs), expected)
+    with pytest.raises(StoreError, match=r"b\.kv is unusable"):
+        store.load("b", one, runs)
+    store.forget("c")
+    store.forget("a")
+    store.close()
+
+
 def test_a_failure_is_raised_by_the_next_save_alone(tmp_path: Path) -> None:
     one = pool()
     store, runs = LateStore(KvStore(tmp_path, 10), 1), one.allocate(100)
