@@ -122,7 +122,7 @@ def main() -> None:
     windows = list(_windows(arguments, reference.device))
     result = divergence(reference, other, windows)
     print("\n".join(result.lines()))
-    options = {key: str(value) for key, value in vars(arguments).items()}
+    options = {key: getattr(value, "name", value) for key, value in vars(arguments).items()}
     print(f"written to {save(arguments.name, {'machine': machine(), 'options': options, **asdict(result)})}")
 
 
