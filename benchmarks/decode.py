@@ -153,7 +153,7 @@ def _row(
     row: Row = {
         "context": context.length,
         "preset": "dense" if dense else config.name,
-        "refresh": list(config.refresh),
+        "refresh": [] if dense else list(config.refresh),
         "rows": rows,
         "tokens_per_second": rows / found.wall_mean,
         "pace": asdict(found),
@@ -195,9 +195,9 @@ def _peer(peer: Peer) -> str:
 
 
 def _projected(rows: list[Row]) -> list[Row]:
-    """What steps would take on an RTX 4090."""
+    """What steps would take on an RTX 4090, where their launches could be counted."""
     out = []
-    for row in rows:
+    for row in (row for row in rows if row["pace"]["kernels"]):
         bare = row["floor"]["total"] / (REACHED * BANDWIDTH_4090)
         seconds = row["pace"]["kernels"] * LAUNCH_4090 + bare
         kept = {key: row[key] for key in ("context", "preset", "refresh", "rows")}

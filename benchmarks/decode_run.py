@@ -122,7 +122,6 @@ def _attention(model: Llama, config: AttentionConfig, context: Context, rows: in
     attention = DecodeAttention(config, shape.heads, context.pool.caches(tables), rope)
     for row in range(rows):
         tables.put(row, context.runs(row))
-        attention.take(row, context.length)
     schedule = Schedule.of(config, shape.layers)
     q, k, v = (
         torch.randn(shape.layers, rows, 1, heads, shape.head_dim, dtype=model.dtype, device="cuda")
@@ -135,13 +134,19 @@ def _attention(model: Llama, config: AttentionConfig, context: Context, rows: in
         for layer in range(shape.layers):
             attention.step(layer, q[layer], k[layer], v[layer], out[layer], phase)
 
+    def restart() -> None:
+        for row in range(rows):
+            attention.take(row, context.length)
+
     with torch.inference_mode():
+        restart()
         if dense:
             return graph_time(lambda: step(schedule.dense))
-        step(schedule.all)
         found = []
         # Steps of a long period are alike: some of them tell.
         for phase in schedule.steps[:: max(1, len(schedule.steps) // 16)]:
+            restart()
+            step(schedule.all)
             graph = recorded(partial(step, phase))
             found.append(statistics.median(times([graph.replay] * 6, warm=2)))
     return statistics.mean(found)
