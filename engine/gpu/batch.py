@@ -130,6 +130,7 @@ class DecodeBatch:
         if not self.active:
             self._steps = self._kind(length < self.config.dense_below)
             self._steps.capture()
+            self._steps.restart()
             self._steps.idle(range(self.rows))
         assert self._steps is not None
         self._sampling.set_row(row, sampling, seen, drawn)

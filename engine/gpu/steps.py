@@ -81,6 +81,10 @@ class Steps:
         """A row no longer holds a sequence."""
         self.attention.take(row, 0)
 
+    def restart(self) -> None:
+        """The schedule begins anew, for the first row of an empty batch: alone, it decodes the same whenever it does."""
+        self._number, self._renew = 0, False
+
     def idle(self, rows: Sequence[int]) -> None:
         """Bring rows that hold no sequence, and count on, back to the beginning."""
         for row in rows:
