@@ -82,7 +82,7 @@ class Steps:
         self.attention.take(row, 0)
 
     def restart(self) -> None:
-        """The schedule begins anew, for the first row of an empty batch: alone, it decodes the same whenever it does."""
+        """The schedule begins anew for the first row of an empty batch: alone it decodes the same whenever it does."""
         self._number, self._renew = 0, False
 
     def idle(self, rows: Sequence[int]) -> None:
