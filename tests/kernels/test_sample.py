@@ -78,7 +78,9 @@ def test_takes_them_step_by_step(kind: str, vocabulary: int, dtype: torch.dtype,
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["peaked", "flat", "ties"])
 def test_a_large_vocabulary(kind: str, device: str) -> None:
-    _check(_logits(kind, len(SETTINGS), 128256, 3).half(), list(SETTINGS.values()), 2, device)
+    # Three rows: the interpreter takes seconds for each.
+    settings = [SETTINGS[name] for name in ("temperature", "top-p", "all")]
+    _check(_logits(kind, len(settings), 128256, 3).half(), settings, 1, device)
 
 
 @pytest.mark.parametrize("name", ["temperature", "all"])
