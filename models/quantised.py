@@ -16,6 +16,8 @@ from unabridged.models.kernels.gate_product import gate_product
 from unabridged.models.kernels.gemv import ROWS, multiply_gated, multiply_parts, multiply_whole, splits
 from unabridged.models.kernels.w4 import HALF_ROWS, W4
 
+# Up to so many rows of x, products of ROWS at a time are faster than dequantising the weights.
+FEW = 4 * ROWS
 _BUFFER = 128 << 20  # bytes
 
 _buffers: dict[torch.device, Tensor] = {}
@@ -31,8 +33,9 @@ class Quantised:
 
     def __call__(self, x: Tensor) -> Tensor:
         out = torch.empty(x.shape[0], self._w.rows, dtype=x.dtype, device=x.device)
-        if x.shape[0] <= ROWS:
-            multiply_whole(x, self._w, self._bias, out)
+        if x.shape[0] <= FEW:
+            for rows in _passes(x):
+                multiply_whole(x[rows], self._w, self._bias, out[rows])
         else:
             self._many(x, out)
         return out
@@ -74,13 +77,18 @@ class QuantisedGated:
 
     def __call__(self, x: Tensor) -> Tensor:
         out = torch.empty(x.shape[0], self._w.rows // 2, dtype=x.dtype, device=x.device)
-        if x.shape[0] <= ROWS:
-            multiply_gated(x, self._w, self._activation, out)
+        if x.shape[0] <= FEW:
+            for rows in _passes(x):
+                multiply_gated(x[rows], self._w, self._activation, out[rows])
         else:
             for first, weights in _dequantised(self._w, x.dtype):
                 product = torch.mm(x, weights.flatten(0, 1).t())
                 gate_product(product, out[:, first : first + weights.shape[1]], self._activation)
         return out
+
+
+def _passes(x: Tensor) -> Iterator[slice]:
+    return (slice(start, start + ROWS) for start in range(0, len(x), ROWS))
 
 
 def _dequantised(w: W4, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
