@@ -99,11 +99,13 @@ def settle(
     SPLITS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
+    # All asked for at once: a greedy row waits for memory and little else.
+    temperature, penalty, step = tl.load(temperatures + row), tl.load(penalties + row), tl.load(steps + row)
     peak, top = peaks_of(peaks, row, splits, SPLITS)
     s = tl.arange(0, SPLITS)
     first = tl.load(firsts + row * splits + s, s < splits, vocabulary)
     choice = tl.min(tl.where(peak == top, first, vocabulary), 0)
-    if tl.load(temperatures + row) > 0.0:
+    if temperature > 0.0:
         top_k, top_p, min_p, cuts = settings_of(top_ks, top_ps, min_ps, row)
         number, aim = tl.load(numbers + row), tl.load(aims + row)
         listed = row.to(tl.int64) * vocabulary
@@ -112,9 +114,9 @@ def settle(
         if cuts:
             mass = tl.sum(tl.load(totals + row * splits + s, s < splits, 0.0) * tl.exp(peak - top), 0)
             cut, ties, mass = _cut(keys, number, tl.load(leasts + row), mass, top, top_k, top_p, min_p, TILE)
-            aim = mass * uniform(tl.load(seeds + row), tl.load(steps + row))
+            aim = mass * uniform(tl.load(seeds + row), step)
         choice = tl.load(tokens + listed + _draw(keys, number, cut, ties, aim, top, TILE))
     tl.store(out + row, choice.to(tl.int64))
-    if tl.load(penalties + row) != 1.0:
+    if penalty != 1.0:
         tl.store(seen + row.to(tl.int64) * vocabulary + choice, 1)
-    tl.store(steps + row, tl.load(steps + row) + 1)
+    tl.store(steps + row, step + 1)
