@@ -157,7 +157,7 @@ def test_segments_of_odd_lengths_are_padded_inside_and_counted_as_they_are(
 
 def test_answers_together_are_those_alone_and_share_their_documents(gpu: Make) -> None:
     prefix, shared = text(9, 1), text(37, 2)
-    kinds: list[dict[str, Any]] = [{"max_tokens": 3}, {"max_tokens": 4, "temperature": 1.5, "seed": 5}]
+    kinds: list[dict[str, Any]] = [{"max_tokens": 2}, {"max_tokens": 3, "temperature": 1.5, "seed": 5}]
     asked = [request(text(5 + 6 * n, n), (shared,), prefix, id=str(n), **kind) for n, kind in enumerate(kinds)]
     alone = gpu(slots=2)
     expected = {one.id: ask(alone, one)[0] for one in asked}
@@ -172,20 +172,20 @@ def test_answers_together_are_those_alone_and_share_their_documents(gpu: Make) -
 
 def test_cancelling_while_reading_leaves_the_others_running(gpu: Make, cpu: TorchBackend) -> None:
     one, turn = gpu(prefill_chunk=16), text(21, 1)
-    answering, reading = one.run(request(turn, max_tokens=3)), one.run(request(text(5, 2), (text(100, 3),)))
+    answering, reading = one.run(request(turn, max_tokens=2)), one.run(request(text(5, 2), (text(100, 3),)))
     assert isinstance(next(reading), Progress)
     assert isinstance(next(reading), Progress)
     events: list[Event | None] = [next(answering) for _ in range(2)]
     reading.close()  # type: ignore[attr-defined]
     events += answering
-    assert ids_of([event for event in events if event]) == ask(cpu, request(turn, max_tokens=3))[0]
+    assert ids_of([event for event in events if event]) == ask(cpu, request(turn, max_tokens=2))[0]
     assert one._cache.pool.free_tokens + one._cache.evictable_tokens() == one.ready().max_context
 
 
 def test_a_context_that_does_not_fit_beside_another_waits(gpu: Make) -> None:
-    one = gpu(kv_bytes=256 * 1024, prefill_chunk=512)
-    assert one.ready().max_context == 512
-    asked = [request(text(5, n), (text(240, n), text(120, 9 + n)), id=str(n), max_tokens=1) for n in range(2)]
+    one = gpu(kv_bytes=64 * 1024)
+    assert one.ready().max_context == 128
+    asked = [request(text(5, n), (text(40, n),), id=str(n), max_tokens=1) for n in range(2)]
     events = together(one, asked)
     assert [len(ids_of(found)) for found in events.values()] == [1, 1]
 
