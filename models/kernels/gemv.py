@@ -77,7 +77,7 @@ def gated_plain(x: Tensor, w: W4, activation: Activation) -> Tensor:
 
 
 def _warps(w: W4, most: int) -> int:
-    return min(most, triton.next_power_of_2(w.columns // w.group))
+    return min(most, 1 << (w.columns // w.group - 1).bit_length())
 
 
 def _plan(
