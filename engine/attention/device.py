@@ -86,7 +86,7 @@ class DecodeAttention:
         self._scratch = attention.Scratch.of(q, kv_heads, max(cut.splits for cut in cuts))
         places = -(-(config.dense_below if mass == "dense" else self.capacity) // PAGE)
         self._kept_mass = mass
-        self.mass = torch.zeros(layers, sequences, heads, places, device=device) if mass else None
+        self.mass = torch.zeros(layers, sequences, heads, places + 1, device=device) if mass else None
 
     def take(self, sequence: int, length: int, taken: Sequence[Taken] = ()) -> None:
         """Decode `sequence` from `length` tokens on, with a prompt's masks: one entry a layer. Without any, or where
@@ -191,15 +191,17 @@ class DecodeAttention:
         ones, a place's mass counts for the chunk that its first token is in.
         """
         assert self.mass is not None
-        mass = self.mass[:, sequence]
-        _, heads, places = mass.shape
         starts, counts, chunk = self.masks.last(sequence)
         limits = self._limits[:, sequence, None, None]
-        place = PAGE * torch.arange(places, device=mass.device)
         sink = limits.clamp(max=self._config.sink)
+        each = self.mass.shape[2] // starts.shape[1]
+        lengths = (sink + self.first[sequence] + 1 - limits)[..., 0] + counts * chunk
+        mass = attention.shares(self.mass[:, sequence], lengths.repeat_interleave(each, 1))
+        places = mass.shape[2]
+        place = PAGE * torch.arange(places, device=mass.device)
         entry = ((place - sink) // chunk).clamp(min=0).expand(*starts.shape[:2], places)
         kept = starts.gather(2, entry.clamp(max=starts.shape[2] - 1)) + (place - sink) % chunk
         stream = limits + place - sink - counts[..., None] * chunk
         position = torch.where(entry < counts[..., None], kept, stream).where(place >= sink, place)
-        page = (position // PAGE).clamp(0, self._pages - 1).repeat_interleave(heads // starts.shape[1], 1)
+        page = (position // PAGE).clamp(0, self._pages - 1).repeat_interleave(each, 1)
         return torch.zeros(self._pages, device=mass.device).index_add_(0, page.flatten(), mass.flatten())

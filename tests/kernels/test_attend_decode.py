@@ -9,7 +9,7 @@ from tests.kernels.made import FP8, Shape
 from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionRope
-from unabridged.engine.attention.kernels.attend_decode import Cut, Scratch, attend_decode
+from unabridged.engine.attention.kernels.attend_decode import Cut, Scratch, attend_decode, shares
 from unabridged.engine.attention.kernels.layout import Bank, Kept
 from unabridged.engine.attention.kernels.numbers import INTERPRETED
 from unabridged.engine.attention.kernels.oracle import BankKeys
@@ -93,7 +93,7 @@ def check(case: Case, device: str, with_mass: bool = False, repeats: int = 0) ->
         left.fill_(torch.nan)
     out = torch.full(q.shape, torch.nan, dtype=q.dtype, device=device)
     lse = torch.full((count, shape.heads), torch.nan, device=device)
-    mass = torch.full((count, shape.heads, -(-capacity // 16)), torch.nan, device=device) if with_mass else None
+    mass = torch.full((count, shape.heads, -(-capacity // 16) + 1), torch.nan, device=device) if with_mass else None
 
     def run() -> None:
         attend_decode(
@@ -113,9 +113,12 @@ def check(case: Case, device: str, with_mass: bool = False, repeats: int = 0) ->
         assert near(out[row, 0].cpu().float(), expected.out), f"row {row}"
         assert near(lse[row].cpu(), expected.lse), f"row {row}"
         if mass is not None:
-            wanted = torch.zeros_like(mass[row]).cpu()
+            chosen = torch.zeros(1) if kept is None else case.chunk * kept.count[row].cpu()
+            lengths = min(case.sink, limits[row]) + chosen + own[row] + 1 - limits[row]
+            found = shares(mass[row].cpu(), lengths.repeat_interleave(shape.heads // len(lengths)))
+            wanted = torch.zeros_like(found)
             wanted[:, : expected.mass.shape[1]] = expected.mass
-            assert near(mass[row].cpu(), wanted)
+            assert near(found, wanted)
 
 
 def near(found: Tensor, wanted: Tensor) -> bool:
@@ -151,9 +154,9 @@ def reference(
     logits = (turned @ k.transpose(1, 2) * case.shape.dim**-0.5).flatten(0, 1)
     group = case.shape.heads // keys.heads
     places = list_places(case, index[0], limit, keys.heads).repeat_interleave(group, 0)
-    shares = (logits - found.lse[0]).exp().masked_fill(places < 0, 0)
+    weights = (logits - found.lse[0]).exp().masked_fill(places < 0, 0)
     mass = torch.zeros(case.shape.heads, int(places.max()) // 16 + 1)
-    mass.scatter_add_(1, places.clamp(min=0) // 16, shares)
+    mass.scatter_add_(1, places.clamp(min=0) // 16, weights)
     return Expected(found.out[0, :, 0], found.lse[0, :, 0], mass)
 
 
@@ -230,7 +233,7 @@ def test_a_row_without_a_sequence_counts_on(device: str) -> None:
     found = []
     for own, limit in ((24, 0), (400, 0), (400, 352)):
         rows = made.rows([0, 1], [96, own], [0, limit], device)
-        mass = torch.full((3, 2, 7), torch.nan, device=device)
+        mass = torch.full((3, 2, 8), torch.nan, device=device)
         out, lse = torch.full_like(q, torch.nan), torch.full((2, 2), torch.nan, device=device)
         cut = Cut(1, 2, 1)
         scratch = Scratch.of(q, 1, cut.splits)
@@ -240,7 +243,9 @@ def test_a_row_without_a_sequence_counts_on(device: str) -> None:
         )  # fmt: skip
         assert mass[2].isnan().all()
         assert not scratch.arrived.any()
-        found.append(torch.cat((out[0].flatten().float(), lse[0], mass[0].flatten())))
+        found.append(
+            torch.cat((out[0].flatten().float(), lse[0], shares(mass[0], torch.tensor(97, device=device)).flatten()))
+        )
     assert found[0].isfinite().all()
     assert all(torch.equal(one, found[0]) for one in found)
 

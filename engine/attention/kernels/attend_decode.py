@@ -92,8 +92,9 @@ def plan_attend_decode(
     past that, or past its table, as rows that hold no sequence come to be, is undefined and disturbs no other.
 
     Writes out `[R, 1, H, D]`, lse `[R, H]` float32 (natural log of the summed exponentials of the logits) and, if
-    wanted, mass `[R, H, ceil(capacity / 16)]` float32: the share of each query head's attention that went to places
-    16c..16c+15 of the list, zero behind its end. A last chunk that the limit cuts short takes up places as if whole.
+    wanted, mass `[R, H, ceil(capacity / 16) + 1]` float32, which `shares` reads: in places of 16 tokens of the list the
+    binary log of what they add to the sum of exponentials, and last that of the sum; undefined behind the list's end.
+    A last chunk that the limit cuts short takes up places as if whole.
     """
     count, _, heads, dim = q.shape
     group = heads // bank.heads
@@ -164,3 +165,10 @@ def plan_attend_decode(
 
 
 attend_decode = runs(plan_attend_decode)
+
+
+def shares(mass: Tensor, length: Tensor) -> Tensor:
+    """Of masses `[..., N + 1]` of lists of `length` places `[...]`, the share of the attention that each place got:
+    `[..., N]`, zero behind a list's end."""
+    place = PAGE * torch.arange(mass.shape[-1] - 1, device=mass.device)
+    return (mass[..., :-1] - mass[..., -1:]).exp2().where(place < length[..., None], 0.0)

@@ -27,7 +27,7 @@ def join(
     GROUP: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr, PIECE: tl.constexpr,
     PACKED: tl.constexpr,
 ):  # fmt: skip
-    """What the splits of one key/value head's queries found, together: output, log-sum, masses."""
+    """What the splits of one key/value head's queries found, together: output, log-sum (with masses the binary one)."""
     i, d = tl.arange(0, PACKED), tl.arange(0, WIDTH)
     h = (row * tl.num_programs(1) + head) * GROUP + i
     second = tl.num_programs(2) * tl.num_programs(1) * GROUP * splits
@@ -61,9 +61,4 @@ def join(
     log = top + tl.log2(total)
     tl.store(lse + h, log * 0.6931471805599453, mask=i < GROUP)
     if mass is not None:
-        for begin in range(0, mass_width, 256):
-            c = begin + tl.arange(0, 256)
-            cell = mass + h[:, None] * mass_width + c[None, :]
-            inside = (i < GROUP)[:, None] & (c < mass_width)[None, :]
-            raw = tl.load(cell, mask=inside & (c * 16 < length)[None, :], other=float("-inf"), cache_modifier=".cg")
-            tl.store(cell, tl.exp2(raw - log[:, None]), mask=inside)
+        tl.store(mass + h * mass_width + mass_width - 1, log, mask=i < GROUP)

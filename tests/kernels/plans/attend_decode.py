@@ -28,7 +28,7 @@ def _plan(
         meta.empty(1, shape.heads),
         Scratch.of(q, shape.kv_heads, cut.splits),
         capacity=capacity,
-        mass=meta.empty(1, shape.heads, capacity // 16) if mass else None,
+        mass=meta.empty(1, shape.heads, capacity // 16 + 1) if mass else None,
     )
 
 
