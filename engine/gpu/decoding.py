@@ -138,7 +138,8 @@ class Decoder:
         for one in self._in(batch):
             assert one.seat is not None
             row, look = one.seat[1], None
-            if one.span and one.steps % _LOOKING == 0:
+            # At once, then rows one after the other.
+            if one.span and (one.steps == 0 or (one.steps + row) % _LOOKING == 0):
                 look = Look(batch.masses(row), one.span)
             one.steps += 1
             flight.append((row, one, look))
