@@ -13,7 +13,7 @@ T tokens, R blocks, H query heads, G key/value heads, D head dimension.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -23,7 +23,8 @@ from unabridged.engine.attention.device import Taken
 from unabridged.engine.attention.kernels.attend_prefill import attend_prefill
 from unabridged.engine.attention.kernels.bank_write import write
 from unabridged.engine.attention.kernels.dense import attend_dense
-from unabridged.engine.attention.kernels.index import encode
+from unabridged.engine.attention.kernels.index import Codes, encode
+from unabridged.engine.attention.kernels.index_gather import gather, room
 from unabridged.engine.attention.kernels.layout import PAGE, Kept, Rows
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.rope import extend_scale
@@ -68,6 +69,9 @@ class PrefillAttention:
         self.room = Workspace.of(self.stages, caches[0], self.most, block * heads, self._lists, span)
         self._asked = min(self.most, -(-ASKING // block))
         self._asking_room = Workspace.of(self._asking, caches[0], self._asked, block * heads, self._lists, span)
+        # Of one layer and sequence at a time: every block of a piece reads them, and in order they are read faster.
+        index = caches[0].index if any(one.indexed for one in self.stages) else None
+        self._codes = None if index is None else room(index)
         self._lse = torch.empty(self.most, block, heads, device=device)
         # An answer's last tokens, which no renewal of its layer has encoded: as far as streams grow.
         self._unread = config.stream + block + max(config.intervals(len(one))[0] for one in self.stages)
@@ -85,6 +89,9 @@ class PrefillAttention:
             begin, end = torch.zeros(2, cache.bank.k_table.shape[0], dtype=torch.int32, device=device).unbind(0)
             begin[sequence], end[sequence] = max(0, start - self._unread), start + length
             encode(cache.bank, cache.index, begin, end, length + self._unread)
+            if start + length > self._config.dense_below and self._codes is not None:
+                gather(cache.index, sequence, start + length, self._codes)
+                piece = replace(piece, codes=replace(self._codes, basis=cache.index.basis))
         self._last.pop(layer, None)
         self._coverage[layer] = torch.ones((), device=device)
         block, at = self._config.block_q, min(length, max(0, self._config.dense_below - start))
@@ -118,13 +125,13 @@ class PrefillAttention:
         """Blocks `[R, block, H, D]` that begin at `start`, R at most what the workspace holds; the last has `real`
         queries."""
         config, layer, cache = self._config, piece.layer, self._caches[piece.layer]
-        stages, room = (self.stages[layer], self.room) if reading else (self._asking[layer], self._asking_room)
+        stages, space = (self.stages[layer], self.room) if reading else (self._asking[layer], self._asking_room)
         count, block = q.shape[:2]
         limit = max(0, (start // block + count - 1) * block - config.stream)
         rows = self.rows(count, piece.sequence, start, piece.end, q.device)
         kept = stages.room(count, self._lists, q.device)
         if limit > config.sink:
-            stages.run(q, rows, cache, kept, stages.span(limit), room, 0)
+            stages.run(q, rows, cache, kept, stages.span(limit), replace(space, codes=piece.codes), 0)
         else:
             for one in kept:
                 one.starts.fill_(-1)
@@ -158,11 +165,12 @@ class PrefillAttention:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A piece of a sequence in a layer; tokens that the sequence has after it."""
+    """A piece of a sequence in a layer; tokens that the sequence has after it; its keys' codes, where they are read."""
 
     layer: int
     sequence: int
     end: int
+    codes: Codes | None = None
 
 
 def _last(kept: Kept) -> Kept:

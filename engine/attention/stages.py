@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.coverage import FILL
-from unabridged.engine.attention.kernels.index import Index
+from unabridged.engine.attention.kernels.index import Codes, Index
 from unabridged.engine.attention.kernels.index_columns import Columns
 from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows, Span
 from unabridged.engine.attention.kernels.rope import RopeTables
@@ -90,7 +90,7 @@ class Stages:
         width = candidates.chunks if isinstance(candidates, Span) else self.settings[number - 1].keep // stage.chunk
         scores, average = room.scores_of(rows.count, cache.bank.heads, width), self.average[number]
         if stage.scorer == "index":
-            index = cache.index
+            index = cache.index if room.codes is None else room.codes
             assert index is not None
             assert isinstance(candidates, Span)
             columns = room.columns_of(rows.count)
@@ -115,11 +115,12 @@ class Stages:
 @dataclass(frozen=True)
 class Workspace:
     """Temporary memory of one layer's stages, for R blocks at most: scores (flat float32), the index's columns, and
-    what each stage's top-K needs."""
+    what each stage's top-K needs. `codes`: read instead of the layer's index, where a sequence's were copied."""
 
     scores: Tensor
     columns: Columns | None
     ranking: tuple[Scratch, ...]
+    codes: Codes | None = None
 
     @classmethod
     def of(

@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.index import CODES, Index, encode, encoded, levels, scale_values
+from unabridged.engine.attention.kernels.index_gather import gather, gather_plain, room
 from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.attention.kernels.oracle import BankKeys
 
@@ -122,3 +123,24 @@ def test_encode_writes_no_page_that_is_not_there(device: str) -> None:
     assert not (codes == UNTOUCHED).all(2).any()
     index.codes[:, table[0, 3], 12:] = UNTOUCHED
     assert (index.codes == UNTOUCHED).all()
+
+
+@pytest.mark.parametrize("dim", [64, 128])
+def test_gather(device: str, dim: int) -> None:
+    index = empty(tables([700, 1200], device), basis(made.Shape(4, 2, dim), device))
+    index.codes.random_(256)
+    index.scales.random_(256)
+    index.table[1, 3] = -1
+    ours, theirs = room(index), room(index)
+    for one in (ours, theirs):
+        one.codes.fill_(UNTOUCHED)
+        one.scales.fill_(UNTOUCHED)
+    gather(index, 1, 1001, ours)
+    gather_plain(index, 1, 1001, theirs)
+    assert torch.equal(ours.codes, theirs.codes)
+    assert torch.equal(ours.scales, theirs.scales)
+    assert (ours.codes[:, 63:] == UNTOUCHED).all()
+    assert torch.equal(ours.read(0, 64, 1001)[0], index.read(1, 64, 1001)[0])
+    # More than the table has.
+    gather(index, 0, 4000, ours)
+    assert torch.equal(ours.read(0, 0, 700)[1], index.read(0, 0, 700)[1])

@@ -9,8 +9,9 @@ from tests.kernels.test_index import basis, empty, tables
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.index import Index
+from unabridged.engine.attention.kernels.index import Codes, Index
 from unabridged.engine.attention.kernels.index_columns import Columns, scores
+from unabridged.engine.attention.kernels.index_gather import gather, room
 from unabridged.engine.attention.kernels.layout import PAGE, Span
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.kernels.score_index import score_index
@@ -74,7 +75,7 @@ def run(case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return run_on(random_index(case, device), case, device, dtype)
 
 
-def run_on(index: Index, case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def run_on(index: Codes, case: Case, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The same with an index of one's own."""
     shape, count = case.shape, len(case.sequence)
     rows = made.rows(list(case.sequence), [limit + STREAM for limit in case.limits], list(case.limits), device)
@@ -106,6 +107,15 @@ def turned(q: Tensor, case: Case, inv_freq: Tensor) -> Tensor:
 )
 def test_score(device: str, case: Case) -> None:
     agree(*run(case, device, torch.bfloat16))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if len(set(case.sequence)) == 1], ids=CASES.index)
+def test_codes_in_order_score_the_same(device: str, case: Case) -> None:
+    index = random_index(case, device)
+    codes = room(index)
+    gather(index, case.sequence[0], max(case.limits), codes)
+    paged, ordered = (run_on(one, case, device, torch.bfloat16)[0] for one in (index, codes))
+    assert torch.equal(paged, ordered)
 
 
 @pytest.mark.gpu

@@ -33,34 +33,55 @@ _KEYS = 32
 
 
 @dataclass(frozen=True)
-class Index:
+class Codes:
     """codes `[G, pages, PAGE, W]` and scales `[G, pages, PAGE]`, both uint8, of the keys of one layer; undefined where
-    nothing was encoded. table `[B, P]` int32: the page of a sequence's positions 16p..16p+15, -1 for none.
-
-    Sequences may share pages: whoever encodes a key writes the same bytes."""
+    nothing was encoded. The pages are one sequence's, in order."""
 
     codes: Tensor
     scales: Tensor
-    table: Tensor
     basis: Basis
-
-    @classmethod
-    def empty(cls, pages: int, table: Tensor, basis: Basis) -> "Index":
-        """Room for `pages` pages on the table's device; undefined until keys are encoded."""
-        heads, _, numbers = basis.key.shape
-        codes = torch.empty(heads, pages, PAGE, numbers // 4, dtype=torch.uint8, device=table.device)
-        return cls(codes, torch.empty(codes.shape[:3], dtype=torch.uint8, device=table.device), table, basis)
 
     @property
     def width(self) -> int:
         """W, code bytes a key."""
         return self.codes.shape[3]
 
+    @property
+    def pages(self) -> int:
+        """P, the most pages of a sequence."""
+        return self.codes.shape[1]
+
     def read(self, sequence: int, start: int, end: int) -> tuple[Tensor, Tensor]:
-        """Codes `[G, n, W]` and scales `[G, n]` of positions [start, end), which have pages; copied."""
-        at = torch.arange(start, end, device=self.table.device)
-        page, within = self.table[sequence, at // PAGE].long(), at % PAGE
-        return self.codes[:, page, within], self.scales[:, page, within]
+        """Codes `[G, n, W]` and scales `[G, n]` of positions [start, end) of a sequence, which have pages; copied."""
+        at = torch.arange(start, end, device=self.codes.device)
+        page = self._places(sequence, at // PAGE)
+        return self.codes[:, page, at % PAGE], self.scales[:, page, at % PAGE]
+
+    def _places(self, sequence: int, pages: Tensor) -> Tensor:
+        return pages
+
+
+@dataclass(frozen=True)
+class Index(Codes):
+    """Codes of many sequences. table `[B, P]` int32: the page of a sequence's positions 16p..16p+15, -1 for none.
+
+    Sequences may share pages: whoever encodes a key writes the same bytes."""
+
+    table: Tensor
+
+    @classmethod
+    def empty(cls, pages: int, table: Tensor, basis: Basis) -> "Index":
+        """Room for `pages` pages on the table's device; undefined until keys are encoded."""
+        heads, _, numbers = basis.key.shape
+        codes = torch.empty(heads, pages, PAGE, numbers // 4, dtype=torch.uint8, device=table.device)
+        return cls(codes, torch.empty(codes.shape[:3], dtype=torch.uint8, device=table.device), basis, table)
+
+    @property
+    def pages(self) -> int:
+        return self.table.shape[1]
+
+    def _places(self, sequence: int, pages: Tensor) -> Tensor:
+        return self.table[sequence, pages].long()
 
 
 def plan_encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int) -> Launch:
@@ -81,9 +102,9 @@ def plan_encode(bank: Bank, index: Index, start: Tensor, end: Tensor, most: int)
         "scales": index.scales,
         "index_table": index.table,
         "room": index.codes.shape[1],
-        "pages": min(bank.k_table.shape[2], index.table.shape[1]),
+        "pages": min(bank.k_table.shape[2], index.pages),
         "bank_pages": bank.k_table.shape[2],
-        "index_pages": index.table.shape[1],
+        "index_pages": index.pages,
     }
     constants = {
         "G": bank.heads,

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from unabridged.engine.attention.kernels.index import PLANES, Index, levels, scale_values
+from unabridged.engine.attention.kernels.index import PLANES, Codes, levels, scale_values
 from unabridged.engine.attention.kernels.layout import PAGE, Rows, Span
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables, angles, turn
 from unabridged.models.kernels.launch import Argument, Launch
@@ -46,7 +46,7 @@ class Columns:
         )
 
 
-def plan_columns(q: Tensor, index: Index, position: int, rope: RopeTables, columns: Columns, average: int) -> Launch:
+def plan_columns(q: Tensor, index: Codes, position: int, rope: RopeTables, columns: Columns, average: int) -> Launch:
     """Fill `columns` from q `[R, T, H, D]` un-rotated, as if all stood at `position`; `average` neighbours are averaged
     after rotation."""
     count, tokens, heads, dim = q.shape
@@ -149,13 +149,13 @@ def _turned(
     return x * unit, bias
 
 
-def scores(turned: Tensor, index: Index, rows: Rows, span: Span, chunk: int) -> Tensor:
+def scores(turned: Tensor, index: Codes, rows: Rows, span: Span, chunk: int) -> Tensor:
     """The plain reference: turned `[R, M, H, D]`, rotated and averaged queries; `[R, G, C]` float32."""
     dim, kv_heads = turned.shape[3], index.codes.shape[0]
     units = torch.tensor([unit for _, _, unit in PLANES], device=turned.device).repeat_interleave(index.width)
     out = turned.new_full((len(turned), kv_heads, span.chunks * chunk), -torch.inf, dtype=torch.float32)
     for row, own in enumerate(turned.float().unflatten(2, (kv_heads, -1)).transpose(1, 2).flatten(2, 3)):
-        sequence, held = int(rows.sequence[row]), index.table.shape[1] * PAGE
+        sequence, held = int(rows.sequence[row]), index.pages * PAGE
         end = min(int(rows.limits[row]), span.start + span.chunks * chunk, held)
         if end <= span.start:
             continue

@@ -13,7 +13,7 @@ import triton
 from torch import Tensor
 
 from unabridged.engine.attention.config import SelectionRope
-from unabridged.engine.attention.kernels.index import Index
+from unabridged.engine.attention.kernels.index import Codes, Index
 from unabridged.engine.attention.kernels.index_columns import Columns, plan_columns
 from unabridged.engine.attention.kernels.layout import PAGE, Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED
@@ -25,7 +25,7 @@ _POSITION = {"relative": 1, "infllm": 0}
 # Keys of a tile, warps, stages of the pipeline where columns are few (decoding).
 _FEW = (512, 4, 3)
 # Keys of a tile and warps by the columns that a program multiplies it with.
-_MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (64, 8)}
+_MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (128, 16)}
 _STAGES = 3
 # Registers that three programs of 4 warps, or two of 8, leave a thread of a multiprocessor.
 _REGISTERS = {4: 168, 8: 128}
@@ -36,7 +36,7 @@ _PROGRAMS = 132 * 4
 def plan_score_index(
     q: Tensor,
     rows: Rows,
-    index: Index,
+    index: Codes,
     span: Span,
     chunk: int,
     style: SelectionRope,
@@ -54,7 +54,7 @@ def plan_score_index(
     q `[R, T, H, D]` un-rotated; style "relative" or "infllm"; `columns` is room for T / average * H / G columns. The
     span begins at a page; a chunk is a multiple of 32 / W keys, 512 at most. ValueError otherwise. `together`: all
     blocks are of one sequence (undefined scores otherwise), and limits of neighbours lie close (else it is slow).
-    Positions past a sequence's table count as past its limit.
+    Positions past a sequence's last page count as past its limit. Codes without a table are of all rows' sequence.
     """
     if style not in _POSITION:
         raise ValueError(f"the index cannot score with selection RoPE {style}: its keys are not rotated")
@@ -73,7 +73,7 @@ def plan_score_index(
 score_index = runs(plan_score_index)
 
 
-def _plan_few(rows: Rows, index: Index, span: Span, chunk: int, scores: Tensor, columns: Columns) -> Launch:
+def _plan_few(rows: Rows, index: Codes, span: Span, chunk: int, scores: Tensor, columns: Columns) -> Launch:
     count, kv_heads = columns.coefficients.shape[:2]
     keys, warps, stages = _FEW
     fold = max(1, 32 // index.width)
@@ -85,7 +85,7 @@ def _plan_few(rows: Rows, index: Index, span: Span, chunk: int, scores: Tensor, 
 
 
 def _plan_many(
-    rows: Rows, index: Index, span: Span, chunk: int, scores: Tensor, columns: Columns, together: bool
+    rows: Rows, index: Codes, span: Span, chunk: int, scores: Tensor, columns: Columns, together: bool
 ) -> Launch:
     count, kv_heads, padded, _ = columns.coefficients.shape
     wide = index.width > 16
@@ -111,11 +111,11 @@ def on_hopper(launch: Launch) -> Launch:
     return replace(launch, constants={**launch.constants, "WHOLE": True}, registers=_REGISTERS.get(launch.warps))
 
 
-def _arguments(rows: Rows, index: Index, span: Span, scores: Tensor, columns: Columns) -> dict[str, Argument]:
+def _arguments(rows: Rows, index: Codes, span: Span, scores: Tensor, columns: Columns) -> dict[str, Argument]:
     return {
         "codes": index.codes,
         "key_scales": index.scales,
-        "table": index.table,
+        "table": index.table if isinstance(index, Index) else None,
         "coefficients": columns.coefficients,
         "offsets": columns.offsets,
         "steps": columns.steps,
@@ -125,12 +125,12 @@ def _arguments(rows: Rows, index: Index, span: Span, scores: Tensor, columns: Co
         "start": span.start,
         "chunks": span.chunks,
         "room": index.codes.shape[1],
-        "pages": index.table.shape[1],
+        "pages": index.pages,
         "scores": scores,
     }
 
 
-def _constants(index: Index, chunk: int, columns: Columns, keys: int, stages: int) -> dict[str, int]:
+def _constants(index: Codes, chunk: int, columns: Columns, keys: int, stages: int) -> dict[str, int]:
     _, kv_heads, padded, _ = columns.coefficients.shape
     return {
         "G": kv_heads,

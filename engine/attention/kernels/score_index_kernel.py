@@ -2,7 +2,8 @@
 
 A program takes tiles of keys by turns, those below every limit without masks and pipelined, then those that a limit
 cuts, and writes -inf to the rest. Keys of a tile become int8 planes in registers (index.PLANES), are multiplied with
-all columns, and shrink to the best of each chunk. Spans begin at a page.
+all columns, and shrink to the best of each chunk. Spans begin at a page; the table of pages is read a tile ahead, since
+what waits for it would keep codes waiting. Without a table pages lie in order.
 """
 
 import triton
@@ -22,10 +23,14 @@ def score_few(
     row = tl.program_id(2)
     head = tl.program_id(1)
     size = tl.maximum(tl.minimum(tl.load(limits + row), pages * PAGE) - start, 0)
-    table += tl.load(sequence + row).to(tl.int64) * pages + start // PAGE
     # A head's codes stay below 2^31 bytes, all of them do not.
     codes += head.to(tl.int64) * room * (PAGE * W)
     key_scales += head.to(tl.int64) * room * PAGE
+    if table is None:
+        codes += start * W
+        key_scales += start
+    else:
+        table += tl.load(sequence + row).to(tl.int64) * pages + start // PAGE
     where = row.to(tl.int64) * G + head
     scores += where * chunks
     step = tl.load(steps + where)
@@ -45,29 +50,32 @@ def score_few(
     tiles = tl.cdiv(chunks, SOME)
     whole = tl.minimum(size // KEYS, chunks // SOME)
     tile = tl.program_id(0)
-    # A thread reads 16 bytes: pages are looked up where they are wanted, and move between no threads.
-    part = tl.arange(0, FOLD * W // 16)[None, :]
-    parts = fold[:, None] + 0 * part
-    within = (fold % PAGE)[:, None] * W + 16 * part
-    page = _pages(table, tile, parts, tile < whole, KEYS, PAGE)
-    page_of_key = _pages(table, tile, keys, tile < whole, KEYS, PAGE)
+    if table is not None:
+        # A thread reads 16 bytes: pages are looked up where they are wanted, and move between no threads.
+        part = tl.arange(0, FOLD * W // 16)[None, :]
+        parts = fold[:, None] + 0 * part
+        within = (fold % PAGE)[:, None] * W + 16 * part
+        page = _pages(table, tile, parts, tile < whole, KEYS, PAGE)
+        page_of_key = _pages(table, tile, keys, tile < whole, KEYS, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
-        first = tl.maximum(page, 0) * (PAGE * W) + within
-        code = tl.load(codes + first[:, :, None] + tl.arange(0, 16)).to(tl.int8, bitcast=True)
-        scale = tl.load(key_scales + _places(page_of_key, keys, PAGE))
-        # The table is read a tile ahead: what waits for it would keep the codes waiting.
-        following = tile + tl.num_programs(0)
-        page = _pages(table, following, parts, following < whole, KEYS, PAGE)
-        page_of_key = _pages(table, following, keys, following < whole, KEYS, PAGE)
+        if table is None:
+            code = tl.load(codes + tile * (KEYS * W) + (fold[:, None] * W + k)).to(tl.int8, bitcast=True)
+            scale = tl.load(key_scales + tile * KEYS + keys)
+        else:
+            first = tl.maximum(page, 0) * (PAGE * W) + within
+            code = tl.load(codes + first[:, :, None] + tl.arange(0, 16)).to(tl.int8, bitcast=True)
+            scale = tl.load(key_scales + _places(page_of_key, keys, PAGE))
+            following = tile + tl.num_programs(0)
+            page = _pages(table, following, parts, following < whole, KEYS, PAGE)
+            page_of_key = _pages(table, following, keys, following < whole, KEYS, PAGE)
         best = _best_of_few(code, scale, None, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top)
     tile = whole + tl.program_id(0)
     if tile == whole and tile < tiles:
         there = size - tile * KEYS
-        place = _places(_pages(table, tile, fold, fold < there, KEYS, PAGE), fold, PAGE)
+        place = _some_places(table, tile, fold, there, KEYS, PAGE)
         code = tl.load(codes + place[:, None] * W + k).to(tl.int8, bitcast=True)
-        place = _places(_pages(table, tile, keys, keys < there, KEYS, PAGE), keys, PAGE)
-        scale = tl.load(key_scales + place)
+        scale = tl.load(key_scales + _some_places(table, tile, keys, there, KEYS, PAGE))
         hidden = tl.where(keys < there, 0.0, float("-inf"))
         best = _best_of_few(code, scale, hidden, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top, tile * SOME + some < chunks)
@@ -92,10 +100,14 @@ def score_many(
     size = tl.maximum(tl.minimum(tl.load(limits + row), pages * PAGE) - start, 0)
     least = tl.min(size)
     most = tl.max(size)
-    table += tl.load(sequence + begin).to(tl.int64) * pages + start // PAGE
     # A head's codes stay below 2^31 bytes, all of them do not.
     codes += head.to(tl.int64) * room * (PAGE * W)
     key_scales += head.to(tl.int64) * room * PAGE
+    if table is None:
+        codes += start * W
+        key_scales += start
+    else:
+        table += tl.load(sequence + begin).to(tl.int64) * pages + start // PAGE
     where = row.to(tl.int64) * G + head
     some = tl.arange(0, SOME)[:, None]
     out = scores + where[None, :] * chunks + some
@@ -114,18 +126,29 @@ def score_many(
     whole = tl.minimum(least // KEYS, chunks // SOME)
     cut = tl.minimum(tl.cdiv(most, KEYS), tiles)
     tile = tl.program_id(0)
-    page = _pages(table, tile, keys, tile < whole, KEYS, PAGE)
-    for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
-        place = _places(page, keys, PAGE)
-        code = tl.load(codes + place[:, None] * W + byte).to(tl.int8, bitcast=True)
-        scale = tl.load(key_scales + place)
+    place = _some_places(table, tile, keys, (whole - tile) * KEYS, KEYS, PAGE)
+    scale = tl.load(key_scales + place)
+    if table is not None:
         following = tile + tl.num_programs(0)
         page = _pages(table, following, keys, following < whole, KEYS, PAGE)
+    for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
+        # Bytes are too narrow for asynchronous copies, so the pipeline leaves scales out.
+        following = tile + tl.num_programs(0)
+        if table is None:
+            code = tl.load(codes + tile * (KEYS * W) + (keys[:, None] * W + byte)).to(tl.int8, bitcast=True)
+            scale_of_following = tl.load(key_scales + following * KEYS + keys, following < whole, other=0)
+        else:
+            code = tl.load(codes + place[:, None] * W + byte).to(tl.int8, bitcast=True)
+            place = _places(page, keys, PAGE)
+            scale_of_following = tl.load(key_scales + place)
+            after = following + tl.num_programs(0)
+            page = _pages(table, after, keys, after < whole, KEYS, PAGE)
         best = _best_of_many(code, scale, None, offset, a, M, L, KEYS, ROWS, W, WHOLE, PLAIN)
         tl.store(out + tile * SOME, best * step + top)
+        scale = scale_of_following
     for tile in tl.range(whole + tl.program_id(0), cut, tl.num_programs(0), num_stages=1):
         at = tile * KEYS
-        place = _places(_pages(table, tile, keys, keys < most - at, KEYS, PAGE), keys, PAGE)
+        place = _some_places(table, tile, keys, most - at, KEYS, PAGE)
         code = tl.load(codes + place[:, None] * W + byte).to(tl.int8, bitcast=True)
         scale = tl.load(key_scales + place)
         hidden = tl.where(keys[:, None] < size[None, :] - at, 0.0, float("-inf"))
@@ -146,6 +169,15 @@ def _pages(table, tile, keys, there, KEYS: tl.constexpr, PAGE: tl.constexpr):
 def _places(page, keys, PAGE: tl.constexpr):
     """Where keys lie in a head's memory; of a page that is not there, in the first."""
     return tl.maximum(page, 0) * PAGE + keys % PAGE
+
+
+@triton.jit
+def _some_places(table, tile, keys, there, KEYS: tl.constexpr, PAGE: tl.constexpr):
+    """Where a tile's keys lie, with or without a table; those from `there` on are read elsewhere."""
+    if table is None:
+        return tl.where(keys < there, tile * KEYS + keys, 0)
+    else:
+        return _places(_pages(table, tile, keys, keys < there, KEYS, PAGE), keys, PAGE)
 
 
 @triton.jit

@@ -7,6 +7,7 @@ from tests.kernels.made import Shape
 from unabridged.engine.attention.index_basis import Basis, width_of
 from unabridged.engine.attention.kernels.index import Index, plan_encode
 from unabridged.engine.attention.kernels.index_columns import Columns
+from unabridged.engine.attention.kernels.index_gather import plan_gather, room
 from unabridged.engine.attention.kernels.layout import PAGE, Span
 from unabridged.engine.attention.kernels.score_index import on_hopper, plan_score_index
 from unabridged.models.kernels.launch import Launch
@@ -25,15 +26,17 @@ def _encode(shape: Shape) -> Launch:
     return plan_encode(meta.bank(shape), _index(shape), counter, counter, 96)
 
 
-def _score(shape: Shape, tokens: int, average: int = 1) -> tuple[Launch, Launch]:
+def _score(shape: Shape, tokens: int, average: int = 1, paged: bool = False) -> tuple[Launch, Launch]:
+    """Prompts read codes in order."""
     index, rows = _index(shape), 1 if tokens == 1 else 512
     distinct = tokens // average * shape.heads // shape.kv_heads
     columns = Columns.empty(rows, shape.kv_heads, distinct, index.width, "meta")
     span = Span(256, (meta.CONTEXT - 256) // 16)
     q, rope = meta.queries(rows, tokens, shape), meta.rope(shape)
     scores = meta.empty(rows, shape.kv_heads, span.chunks)
+    codes = index if tokens == 1 or paged else room(index)
     return plan_score_index(
-        q, meta.rows(rows), index, span, 16, "relative", 1024, rope, scores, columns, average, tokens > 1
+        q, meta.rows(rows), codes, span, 16, "relative", 1024, rope, scores, columns, average, tokens > 1
     )
 
 
@@ -43,6 +46,7 @@ def plans() -> dict[str, Launch]:
         "encode-8b": _encode(meta.LLAMA_8B),
         "8b": _score(meta.LLAMA_8B, 1)[1],
         "many-8b": _score(meta.LLAMA_8B, 64, 8)[1],
+        "gather-8b": plan_gather(_index(meta.LLAMA_8B), 0, meta.CONTEXT, room(_index(meta.LLAMA_8B))),
     }
 
 
@@ -51,6 +55,7 @@ def slow_plans() -> dict[str, Launch]:
     found = {"columns-8b": _score(meta.LLAMA_8B, 1)[0], "blocks-8b": _score(meta.LLAMA_8B, 64, 4)[0]}
     found |= {f"many-8b-{average}": _score(meta.LLAMA_8B, 64, average)[1] for average in (1, 2, 4, 16)}
     found |= {f"many-8b-{average}@90": on_hopper(_score(meta.LLAMA_8B, 64, average)[1]) for average in (1, 2, 4, 8, 16)}
+    found["paged-8b"] = _score(meta.LLAMA_8B, 64, 4, paged=True)[1]
     for shape in (meta.SMOLLM2, made.Shape(32, 8, 96), meta.WIDE):
         found[f"encode-{shape.dim}"] = _encode(shape)
         found[f"few-{shape.dim}"] = _score(shape, 1)[1]
