@@ -176,7 +176,8 @@ def _line(row: Row, found: Pace, least: Floor, bandwidth: float) -> str:
         f"(p50 {found.p50 * 1e3:.3f}, p99 {found.p99 * 1e3:.3f}; wall p50 {found.wall_p50 * 1e3:.3f}, "
         f"p99 {found.wall_p99 * 1e3:.3f}), floor {least.total / bandwidth * 1e3:.3f} ms of {least.total / 1e9:.2f} GB: "
         f"{row['of_floor']:.0%}; {found.kernels:.0f} kernels; {found.captured.graphs} graphs in "
-        f"{found.captured.seconds:.1f} s, {found.captured.bytes / 1e6:.0f} MB"
+        f"{found.captured.seconds:.1f} s ({found.captured.compiling:.1f} s of steps before), "
+        f"{found.captured.bytes / 1e6:.0f} MB"
     )
 
 

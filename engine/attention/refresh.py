@@ -8,7 +8,8 @@ Torch; no kernel, no host synchronisation but in `Graphs.capture`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -66,38 +67,44 @@ class Graphs:
     def __init__(self) -> None:
         self._graphs: dict[Phase, torch.cuda.CUDAGraph] = {}
 
-    def capture(self, phases: Sequence[Phase], step: Callable[[Phase], None]) -> None:
+    def capture(
+        self, phases: Sequence[Phase], step: Callable[[Phase], None], kinds: Sequence[Hashable] | None = None
+    ) -> float:
         """Record `step` for each phase: the step of the model, which reads and writes tensors that stay where they are.
 
         As many run before, twice, as it takes for each layer to meet all that it does, so that kernels are compiled
-        and workspaces exist: capture before sequences are taken up. `step` may not synchronise.
+        and workspaces exist: capture before sequences are taken up. `kinds`, one a layer: layers of one kind run the
+        same kernels, so that one of them will do. `step` may not synchronise. Seconds that these runs took.
         """
+        began = time.perf_counter()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for phase in _covering(phases):
+            for phase in _covering(phases, kinds or range(len(phases[0].due))):
                 step(phase)
                 step(phase)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
+        seconds = time.perf_counter() - began
         pool = torch.cuda.graph_pool_handle()
         for phase in phases:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=pool):
                 step(phase)
             self._graphs[phase] = graph
+        return seconds
 
     def replay(self, phase: Phase) -> None:
         """Queue a recorded step on the current stream. KeyError: the phase was not captured."""
         self._graphs[phase].replay()
 
 
-def _covering(phases: Sequence[Phase]) -> list[Phase]:
-    """Phases in which, together, every layer meets every first stage that it meets at all."""
-    seen: set[tuple[int, int, bool]] = set()
+def _covering(phases: Sequence[Phase], kinds: Sequence[Hashable]) -> list[Phase]:
+    """Phases in which, together, every kind of layers meets every first stage that it meets at all."""
+    seen: set[tuple[Hashable, int, bool]] = set()
     out = []
     for phase in phases:
-        new = {(layer, due, phase.dense) for layer, due in enumerate(phase.due)} - seen
+        new = {(kind, due, phase.dense) for kind, due in zip(kinds, phase.due, strict=True)} - seen
         if new:
             seen |= new
             out.append(phase)

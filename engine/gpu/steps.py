@@ -23,11 +23,13 @@ Body = Callable[[DecodeAttention, Phase], None]
 
 @dataclass(frozen=True)
 class Captured:
-    """What recording took: graphs, seconds, bytes of the GPU's memory that it has less now (the driver's too)."""
+    """What recording took: graphs, seconds, bytes of the GPU's memory that it has less now (the driver's too), and of
+    the seconds those of the steps before, which compile what Triton has not cached."""
 
     graphs: int
     seconds: float
     bytes: int
+    compiling: float = 0.0
 
 
 class Steps:
@@ -49,6 +51,8 @@ class Steps:
         kind: Literal["sparse", "dense"] = "dense" if dense else "sparse"
         self.attention = DecodeAttention(config, heads, caches, rope, kind if mass else None)
         self._schedule = Schedule.of(config, len(caches))
+        # Kernels are compiled for what is aligned to 16 bytes and for what is not: every fourth layer's rows are.
+        self._alike = [(config.layer(number), number % 4) for number in range(len(caches))]
         self._number = 0
         self._renew = False
         self._graphs: Graphs | None = None
@@ -58,14 +62,15 @@ class Steps:
         device = self.attention.first.device
         if self._graphs is not None or device.type != "cuda":
             return Captured(0, 0.0, 0)
+        torch.cuda.empty_cache()
         began, (before, _) = time.perf_counter(), torch.cuda.mem_get_info(device)
         schedule = self._schedule
         phases = (schedule.dense,) if self.dense else tuple(dict.fromkeys((*schedule.steps, schedule.all)))
         graphs = Graphs()
-        graphs.capture(phases, self._step)
+        compiling = graphs.capture(phases, self._step, self._alike)
         self._graphs = graphs
         after, _ = torch.cuda.mem_get_info(device)
-        return Captured(len(phases), time.perf_counter() - began, before - after)
+        return Captured(len(phases), time.perf_counter() - began, before - after, compiling)
 
     def admit(self, row: int, length: int, taken: Sequence[Taken]) -> None:
         """A row goes on from `length` tokens, with masks (one a layer) or without."""
