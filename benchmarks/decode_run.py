@@ -157,7 +157,7 @@ def _kernels(batch: DecodeBatch, steps: int = 16) -> float:
     from torch.profiler import ProfilerActivity, profile
 
     try:
-        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
             for _ in range(steps):
                 batch.launch()
                 batch.collect()
