@@ -50,7 +50,9 @@ def score_few(
     tiles = tl.cdiv(chunks, SOME)
     whole = tl.minimum(size // KEYS, chunks // SOME)
     tile = tl.program_id(0)
-    if table is not None:
+    if table is None:
+        byte = fold[:, None] * W + k
+    else:
         # A thread reads 16 bytes: pages are looked up where they are wanted, and move between no threads.
         part = tl.arange(0, FOLD * W // 16)[None, :]
         parts = fold[:, None] + 0 * part
@@ -59,7 +61,7 @@ def score_few(
         page_of_key = _pages(table, tile, keys, tile < whole, KEYS, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
         if table is None:
-            code = tl.load(codes + tile * (KEYS * W) + (fold[:, None] * W + k)).to(tl.int8, bitcast=True)
+            code = tl.load(codes + tile * (KEYS * W) + byte).to(tl.int8, bitcast=True)
             scale = tl.load(key_scales + tile * KEYS + keys)
         else:
             first = tl.maximum(page, 0) * (PAGE * W) + within
@@ -73,9 +75,14 @@ def score_few(
     tile = whole + tl.program_id(0)
     if tile == whole and tile < tiles:
         there = size - tile * KEYS
-        place = _some_places(table, tile, fold, there, KEYS, PAGE)
-        code = tl.load(codes + place[:, None] * W + k).to(tl.int8, bitcast=True)
-        scale = tl.load(key_scales + _some_places(table, tile, keys, there, KEYS, PAGE))
+        if table is None:
+            code = tl.load(codes + tile * (KEYS * W) + byte, byte < there * W, other=0).to(tl.int8, bitcast=True)
+            scale = tl.load(key_scales + tile * KEYS + keys, keys < there, other=0)
+        else:
+            place = _places(_pages(table, tile, fold, fold < there, KEYS, PAGE), fold, PAGE)
+            code = tl.load(codes + place[:, None] * W + k).to(tl.int8, bitcast=True)
+            page_of_key = _pages(table, tile, keys, keys < there, KEYS, PAGE)
+            scale = tl.load(key_scales + _places(page_of_key, keys, PAGE))
         hidden = tl.where(keys < there, 0.0, float("-inf"))
         best = _best_of_few(code, scale, hidden, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top, tile * SOME + some < chunks)
@@ -121,24 +128,27 @@ def score_many(
     column = (tl.minimum(begin + m // M, count - 1).to(tl.int64) * G + head) * M + m % M
     a = tl.load(coefficients + column[None, :] * (4 * W) + n[:, None])
     offset = tl.load(offsets + column)[None, :]
-    byte = tl.arange(0, W)
+    w = tl.arange(0, W)
+    byte = keys[:, None] * W + w
     tiles = tl.cdiv(chunks, SOME)
     whole = tl.minimum(least // KEYS, chunks // SOME)
     cut = tl.minimum(tl.cdiv(most, KEYS), tiles)
     tile = tl.program_id(0)
-    place = _some_places(table, tile, keys, (whole - tile) * KEYS, KEYS, PAGE)
-    scale = tl.load(key_scales + place)
-    if table is not None:
+    if table is None:
+        scale = tl.load(key_scales + tile * KEYS + keys, tile < whole, other=0)
+    else:
+        place = _places(_pages(table, tile, keys, tile < whole, KEYS, PAGE), keys, PAGE)
+        scale = tl.load(key_scales + place)
         following = tile + tl.num_programs(0)
         page = _pages(table, following, keys, following < whole, KEYS, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
         # Bytes are too narrow for asynchronous copies, so the pipeline leaves scales out.
         following = tile + tl.num_programs(0)
         if table is None:
-            code = tl.load(codes + tile * (KEYS * W) + (keys[:, None] * W + byte)).to(tl.int8, bitcast=True)
+            code = tl.load(codes + tile * (KEYS * W) + byte).to(tl.int8, bitcast=True)
             scale_of_following = tl.load(key_scales + following * KEYS + keys, following < whole, other=0)
         else:
-            code = tl.load(codes + place[:, None] * W + byte).to(tl.int8, bitcast=True)
+            code = tl.load(codes + place[:, None] * W + w).to(tl.int8, bitcast=True)
             place = _places(page, keys, PAGE)
             scale_of_following = tl.load(key_scales + place)
             after = following + tl.num_programs(0)
@@ -148,9 +158,13 @@ def score_many(
         scale = scale_of_following
     for tile in tl.range(whole + tl.program_id(0), cut, tl.num_programs(0), num_stages=1):
         at = tile * KEYS
-        place = _some_places(table, tile, keys, most - at, KEYS, PAGE)
-        code = tl.load(codes + place[:, None] * W + byte).to(tl.int8, bitcast=True)
-        scale = tl.load(key_scales + place)
+        if table is None:
+            code = tl.load(codes + at * W + byte, byte < (most - at) * W, other=0).to(tl.int8, bitcast=True)
+            scale = tl.load(key_scales + at + keys, keys < most - at, other=0)
+        else:
+            place = _places(_pages(table, tile, keys, keys < most - at, KEYS, PAGE), keys, PAGE)
+            code = tl.load(codes + place[:, None] * W + w).to(tl.int8, bitcast=True)
+            scale = tl.load(key_scales + place)
         hidden = tl.where(keys[:, None] < size[None, :] - at, 0.0, float("-inf"))
         best = _best_of_many(code, scale, hidden, offset, a, M, L, KEYS, ROWS, W, WHOLE, PLAIN)
         tl.store(out + tile * SOME, best * step + top, tile * SOME + some < chunks)
@@ -169,15 +183,6 @@ def _pages(table, tile, keys, there, KEYS: tl.constexpr, PAGE: tl.constexpr):
 def _places(page, keys, PAGE: tl.constexpr):
     """Where keys lie in a head's memory; of a page that is not there, in the first."""
     return tl.maximum(page, 0) * PAGE + keys % PAGE
-
-
-@triton.jit
-def _some_places(table, tile, keys, there, KEYS: tl.constexpr, PAGE: tl.constexpr):
-    """Where a tile's keys lie, with or without a table; those from `there` on are read elsewhere."""
-    if table is None:
-        return tl.where(keys < there, tile * KEYS + keys, 0)
-    else:
-        return _places(_pages(table, tile, keys, keys < there, KEYS, PAGE), keys, PAGE)
 
 
 @triton.jit
