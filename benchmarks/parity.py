@@ -129,7 +129,7 @@ class Stored:
 
 
 def _kv(arguments: argparse.Namespace) -> dict[str, Any]:
-    model = load_model(arguments.model, device="cuda")
+    model = load_model(arguments.model, getattr(torch, arguments.dtype), device="cuda")
     windows = _windows(arguments.model, arguments.text, arguments.texts, WINDOW)
     reference = Stored(model, torch.bfloat16, WINDOW)
     found = {}
@@ -142,9 +142,10 @@ def _kv(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _head(arguments: argparse.Namespace) -> dict[str, Any]:
-    reference, other = (load_model(arguments.model, device="cuda", head_bits=bits) for bits in (16, 8))
+    dtype = getattr(torch, arguments.dtype)
+    reference, other = (load_model(arguments.model, dtype, device="cuda", head_bits=bits) for bits in (16, 8))
     result = divergence(reference, other, _windows(arguments.model, arguments.text, arguments.texts, WINDOW))
-    _tell(f"embedding and head in int8 beside {reference.dtype}", result)
+    _tell(f"embedding and head in int8 beside {arguments.dtype}", result)
     return asdict(result)
 
 
@@ -183,8 +184,9 @@ def _windows(folder: Path, text: Path, count: int, length: int) -> list[Tensor]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--awq", type=Path, nargs="+", default=[], help="folders of 4-bit models")
-    parser.add_argument("--model", type=Path, help="folder of a model in 16 bits")
+    parser.add_argument("--model", type=Path, help="folder of a model that is not 4-bit")
     parser.add_argument("--text", type=Path, help="a long text, .txt or .txt.xz")
+    parser.add_argument("--dtype", default="float16", help="of --model's weights and activations, but for needles")
     parser.add_argument("--only", nargs="+", choices=("greedy", "kv", "needles", "head"))
     parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=200, help="of an answer")
