@@ -141,7 +141,7 @@ def _attention(model: Llama, config: AttentionConfig, context: Context, rows: in
     with torch.inference_mode():
         restart()
         if dense:
-            return graph_time(lambda: step(schedule.dense))
+            return graph_time(partial(step, schedule.whole(context.length + WARM)))
         found = []
         # Steps of a long period are alike: some of them tell.
         for phase in schedule.steps[:: max(1, len(schedule.steps) // 16)]:

@@ -81,7 +81,8 @@ class DecodeAttention:
         # Tokens of a stream at most.
         self.recent = config.stream + config.block_q + interval
         self.capacity = config.sink + max(one.settings[-1].keep for one in self.stages) + self.recent
-        cuts = [attention.Cut.of(n, sequences * kv_heads, bank.head_dim) for n in (self.capacity, config.dense_below)]
+        capacities = [self.capacity, *(phase.reach or config.dense_below for phase in phases if phase.dense)]
+        cuts = [attention.Cut.of(n, sequences * kv_heads, bank.head_dim) for n in capacities]
         q = torch.empty(sequences, 1, heads, bank.head_dim, device=device)
         self._scratch = attention.Scratch.of(q, kv_heads, max(cut.splits for cut in cuts))
         places = -(-(config.dense_below if mass == "dense" else self.capacity) // PAGE)
@@ -116,7 +117,7 @@ class DecodeAttention:
         write(k, v, self._caches[layer].bank, self._sequence, self.first)
         if phase.dense:
             self._index_newest(layer)
-            self._attend_all(layer, q, out)
+            self._attend_all(layer, q, out, phase.reach or self._config.dense_below)
             return
         due = phase.due[layer]
         if due < len(self.stages[layer]):
@@ -161,7 +162,7 @@ class DecodeAttention:
             assert cache.index is not None
             encode(cache.bank, cache.index, self.first, self._everywhere, 1)
 
-    def _attend_all(self, layer: int, q: Tensor, out: Tensor) -> None:
+    def _attend_all(self, layer: int, q: Tensor, out: Tensor, capacity: int) -> None:
         # With its limit at 0 a row is all stream, and every style gives true positions.
         config = self._config
         attention.attend_decode(
@@ -176,7 +177,7 @@ class DecodeAttention:
             out,
             self.masks.lse(layer, 0),
             self._scratch,
-            capacity=config.dense_below,
+            capacity=capacity,
             mass=self._mass(layer, "dense"),
         )
 

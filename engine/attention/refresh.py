@@ -10,30 +10,35 @@ Torch; no kernel, no host synchronisation but in `Graphs.capture`.
 import math
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from unabridged.engine.attention.config import AttentionConfig
 
+# A grid made for the whole window costs short contexts time.
+SHORT = (8192,)
+
 
 @dataclass(frozen=True)
 class Phase:
     """A step's pattern: `due[layer]` is the first stage that the layer renews, its number of stages when none is.
-    `dense`: the step attends to everything, in contexts that the window holds."""
+    `dense`: the step attends to everything, in contexts of at most `reach` tokens, or that the window holds (0)."""
 
     due: tuple[int, ...]
     dense: bool = False
+    reach: int = 0
 
 
 @dataclass(frozen=True)
 class Schedule:
     """The patterns of a refresh period, in order; one that renews everything, for a first sparse step without masks of
-    the prompt; and the dense one."""
+    the prompt; the dense one, and those for shorter contexts, the shortest first."""
 
     steps: tuple[Phase, ...]
     all: Phase
     dense: Phase
+    short: tuple[Phase, ...] = ()
 
     @classmethod
     def of(cls, config: AttentionConfig, layers: int) -> "Schedule":
@@ -45,7 +50,13 @@ class Schedule:
             Phase(tuple(_first_due(own, step + number % own[0]) for number, own in enumerate(intervals)))
             for step in range(period)
         )
-        return cls(tuple(steps), Phase((0,) * layers), Phase(tuple(stages), dense=True))
+        dense = Phase(tuple(stages), dense=True)
+        short = (replace(dense, reach=reach) for reach in SHORT if reach < config.dense_below)
+        return cls(tuple(steps), Phase((0,) * layers), dense, tuple(short))
+
+    def whole(self, tokens: int) -> Phase:
+        """The dense pattern for contexts of at most `tokens` tokens."""
+        return next((phase for phase in self.short if tokens <= phase.reach), self.dense)
 
     def phase(self, step: int) -> Phase:
         """The pattern of decode step `step`, counted from any step that a sequence was taken up in."""
@@ -54,7 +65,7 @@ class Schedule:
     @property
     def distinct(self) -> tuple[Phase, ...]:
         """Every pattern once: what is to be captured."""
-        return tuple(dict.fromkeys((*self.steps, self.all, self.dense)))
+        return tuple(dict.fromkeys((*self.steps, *self.short, self.all, self.dense)))
 
 
 def _first_due(intervals: Sequence[int], step: int) -> int:
@@ -101,10 +112,10 @@ class Graphs:
 
 def _covering(phases: Sequence[Phase], kinds: Sequence[Hashable]) -> list[Phase]:
     """Phases in which, together, every kind of layers meets every first stage that it meets at all."""
-    seen: set[tuple[Hashable, int, bool]] = set()
+    seen: set[tuple[Hashable, int, bool, int]] = set()
     out = []
     for phase in phases:
-        new = {(kind, due, phase.dense) for kind, due in zip(kinds, phase.due, strict=True)} - seen
+        new = {(kind, due, phase.dense, phase.reach) for kind, due in zip(kinds, phase.due, strict=True)} - seen
         if new:
             seen |= new
             out.append(phase)

@@ -170,7 +170,7 @@ class DecodeBatch:
                 raise ValueError(f"row {row} with {self.length(row):,} tokens {why}")
         if self._launched % _IDLE == 0:
             steps.idle([row for row in range(self.rows) if self._lengths[row] is None])
-        steps.run()
+        steps.run(1 + max(self.length(row) for row in self.active))
         self._results.put()
         self._launched += 1
         self._lengths = [None if length is None else length + 1 for length in self._lengths]

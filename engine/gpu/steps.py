@@ -65,7 +65,9 @@ class Steps:
         torch.cuda.empty_cache()
         began, (before, _) = time.perf_counter(), torch.cuda.mem_get_info(device)
         schedule = self._schedule
-        phases = (schedule.dense,) if self.dense else tuple(dict.fromkeys((*schedule.steps, schedule.all)))
+        phases = (
+            (*schedule.short, schedule.dense) if self.dense else tuple(dict.fromkeys((*schedule.steps, schedule.all)))
+        )
         graphs = Graphs()
         compiling = graphs.capture(phases, self._step, self._alike)
         self._graphs = graphs
@@ -95,9 +97,9 @@ class Steps:
         for row in rows:
             self.attention.first[row] = -1
 
-    def run(self) -> None:
-        """Queue the next step."""
-        phase = self._schedule.dense if self.dense else self._schedule.phase(self._number)
+    def run(self, longest: int) -> None:
+        """Queue the next step, after which no row has more than `longest` tokens."""
+        phase = self._schedule.whole(longest) if self.dense else self._schedule.phase(self._number)
         if self._renew:
             phase = self._schedule.all
         if self._graphs is None:

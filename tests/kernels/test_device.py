@@ -322,6 +322,13 @@ def test_a_layer_renews_as_the_mask_cache_would() -> None:
     assert schedule.distinct[-2:] == (schedule.all, schedule.dense)
 
 
+def test_short_contexts_have_a_dense_step_of_their_own() -> None:
+    schedule = Schedule.of(replace(settings(), dense_below=16384), 2)
+    assert [schedule.whole(tokens).reach for tokens in (1, 8192, 8193, 16384)] == [8192, 8192, 0, 0]
+    assert schedule.whole(8192) in schedule.distinct
+    assert Schedule.of(replace(settings(), dense_below=8192), 2).whole(8000).reach == 0
+
+
 def test_the_index_keeps_the_key_that_a_query_asks_for(device: str) -> None:
     config = settings((Stage(64, 16, 16, "index"),))
     both = Both(config, device, filled=320, indexed=True)

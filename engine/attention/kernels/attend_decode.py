@@ -92,7 +92,7 @@ def plan_attend_decode(
     past that, or past its table, as rows that hold no sequence come to be, is undefined and disturbs no other.
 
     Writes out `[R, 1, H, D]`, lse `[R, H]` float32 (natural log of the summed exponentials of the logits) and, if
-    wanted, mass `[R, H, ceil(capacity / 16) + 1]` float32, which `shares` reads: in places of 16 tokens of the list the
+    wanted, mass `[R, H, N + 1]` float32, which `shares` reads: for each 16 tokens of the list, N times 16 at least, the
     binary log of what they add to the sum of exponentials, and last that of the sum; undefined behind the list's end.
     A last chunk that the limit cuts short takes up places as if whole.
     """
