@@ -2,7 +2,8 @@
 And the linear layers alone, beside the matrix products that they cannot do without."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +15,7 @@ from torch import Tensor
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.prefill import Part, Prefill
-from unabridged.engine.kv.blocks import BLOCK
+from unabridged.engine.kv.blocks import BLOCK, Run
 from unabridged.models.attention import Attend
 from unabridged.models.config import ModelConfig
 from unabridged.models.fused import InParts
@@ -76,17 +77,15 @@ class Text:
 
     def read(self, config: AttentionConfig, average: dict[str, int]) -> Reading:
         """Read it; before that, once, what of it runs other kernels: the first piece and the last."""
-        length, starts = len(self._ids), range(0, len(self._ids), self._piece)
-        runs = self._pool.allocate(length)
-        prefill = Prefill(self._model, config, self._pool, 1, length, average)
-        prefill.put(0, runs)
-        kind = (*average.values(), *(stage.keep for layer in config.layers for stage in layer.stages))
-        if kind not in self._warm:
-            self._pieces(prefill, sorted({starts[0], starts[-1]}))
-            self._warm.add(kind)
-        reading = self._pieces(prefill, starts)
-        self._pool.free(runs)
-        return reading
+        prefill = Prefill(self._model, config, self._pool, 1, len(self._ids), average)
+        with _slots(self._pool, len(self._ids)) as runs:
+            prefill.put(0, runs)
+            starts = range(0, len(self._ids), self._piece)
+            kind = (*average.values(), *(stage.keep for layer in config.layers for stage in layer.stages))
+            if kind not in self._warm:
+                self._pieces(prefill, sorted({starts[0], starts[-1]}))
+                self._warm.add(kind)
+            return self._pieces(prefill, starts)
 
     def _pieces(self, prefill: Prefill, starts: Sequence[int]) -> Reading:
         parts = [[Part(0, start, self._ids[start : start + self._piece])] for start in starts]
@@ -97,18 +96,24 @@ def read_sections(model: Llama, pool: GpuPool, config: AttentionConfig, tokens: 
     """As many sections as make `tokens`, each alone behind one prefix, several in a forward pass of `piece` tokens."""
     watched, together = Watched(model), max(1, piece // SECTION)
     prefill = Prefill(watched, config, pool, together, PREFIX + SECTION)
-    prefix = pool.allocate(PREFIX)
-    prefill.put(0, prefix)
     ids = torch.randint(model.config.vocab_size, (PREFIX + SECTION,)).tolist()
-    prefill.read([Part(0, 0, ids[:PREFIX])])
-    sections = [pool.allocate(SECTION) for _ in range(together)]
-    for row, runs in enumerate(sections):
-        prefill.put(row, [*prefix, *runs])
-    parts = [Part(row, PREFIX, ids[PREFIX:]) for row in range(together)]
-    _timed(watched, prefill, [parts])
-    reading = _timed(watched, prefill, [parts] * max(1, tokens // SECTION // together))
-    pool.free([*prefix, *(run for runs in sections for run in runs)])
-    return reading
+    with ExitStack() as taken:
+        prefix = taken.enter_context(_slots(pool, PREFIX))
+        for row in range(together):
+            prefill.put(row, [*prefix, *taken.enter_context(_slots(pool, SECTION))])
+        prefill.read([Part(0, 0, ids[:PREFIX])])
+        parts = [Part(row, PREFIX, ids[PREFIX:]) for row in range(together)]
+        _timed(watched, prefill, [parts])
+        return _timed(watched, prefill, [parts] * max(1, tokens // SECTION // together))
+
+
+@contextmanager
+def _slots(pool: GpuPool, tokens: int) -> Iterator[list[Run]]:
+    runs = pool.allocate(tokens)
+    try:
+        yield runs
+    finally:
+        pool.free(runs)
 
 
 def _timed(model: Watched, prefill: Prefill, passes: Sequence[Sequence[Part]]) -> Reading:
