@@ -5,8 +5,11 @@
     rounding    weights in groups of columns to 4 bits and back
     scales      how much of a projection's input scale moves into its weights
     clipping    how far each group's range is drawn in before rounding
+    folding     factors into projections and out of what precedes them
     recipe      one layer from start to end
     format      tensors and configuration as AutoAWQ's "gemm" files hold them
+    sides       the files beside the weights
+    result      what stands in the finished folder
     work        finished layers on disk, taken up again after a stop
     run         all of it: a folder in, a folder out
 

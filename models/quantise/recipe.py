@@ -1,13 +1,8 @@
 """One layer from start to end: the factors of its four inputs, then the ranges of its groups, then 4 bits.
 
-    qkv      behind the attention norm, judged by what attention adds to the residual stream
-    output   behind v; heads that share a value head share its factors
-    gate_up  behind the MLP norm, judged by the MLP's output
-    down     behind up
-
-The factors are searched on the weights as they came: dividing a row of v or up changes nothing in how it is rounded.
-What precedes a projection is divided by its factors, so that the layer computes what it did. Ranges of query and key
-projections are not drawn in: their errors multiply in the scores.
+The factors of qkv are judged by what attention adds to the residual stream, those of gate_up by the MLP's output, the
+others by the projection's own. They are searched on the weights as they came: dividing a row of v or up changes nothing
+in how it is rounded. Ranges of query and key projections are not drawn in: their errors multiply in the scores.
 """
 
 from dataclasses import dataclass
@@ -19,6 +14,7 @@ from unabridged.models.awq import Int4
 from unabridged.models.config import ModelConfig
 from unabridged.models.quantise.block import PROJECTIONS, Block, Weights
 from unabridged.models.quantise.clipping import clipped, moments
+from unabridged.models.quantise.folding import folded, spread
 from unabridged.models.quantise.rounding import limits, rounded, to_nearest
 from unabridged.models.quantise.scales import best, condensed, size
 
@@ -39,12 +35,12 @@ def quantise(config: ModelConfig, weights: Weights, rows: Tensor, group: int) ->
     block = Block(config, weights, rows)
     out, seen = block.observe()
     factors = _factors(config, block, weights, seen, group)
-    folded = _folded(config, weights, factors)
+    changed = folded(config, weights, factors)
     projections = {}
     for place in PROJECTIONS:
-        ranges = _ranges(config, place, folded[place], seen[place] / factors[place], group)
-        projections[place] = rounded(folded[place], *ranges)
-    others = {place: tensor for place, tensor in folded.items() if place not in PROJECTIONS}
+        ranges = _ranges(config, place, changed[place], seen[place] / factors[place], group)
+        projections[place] = rounded(changed[place], *ranges)
+    others = {place: tensor for place, tensor in changed.items() if place not in PROJECTIONS}
     return Quantised(projections, others, out)
 
 
@@ -61,40 +57,15 @@ def _factors(
 
     mixed, gated = condensed(seen["output"]), condensed(seen["down"])
     values = size(seen["output"]).unflatten(0, (config.kv_heads, -1, config.head_dim)).mean(1).flatten()
-    shared = best(values, lambda factors: astray("output", mixed, _spread(config, factors)))
+    shared = best(values, lambda factors: astray("output", mixed, spread(config, factors)))
     return {
         "qkv": best(size(seen["qkv"]), lambda factors: block.attention_error(tried("qkv", factors))),
-        "output": _spread(config, shared),
+        "output": spread(config, shared),
         "gate_up": best(
             size(seen["gate_up"]), lambda factors: block.mlp_error(tried("gate_up", factors), seen["gate_up"])
         ),
         "down": best(size(seen["down"]), lambda factors: astray("down", gated, factors)),
     }
-
-
-def _spread(config: ModelConfig, values: Tensor) -> Tensor:
-    """`[G D]` of value heads to `[H D]` of the query heads that share them."""
-    heads = values.view(config.kv_heads, 1, config.head_dim)
-    return heads.expand(-1, config.group, -1).flatten()
-
-
-def _folded(config: ModelConfig, weights: Weights, factors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights with the factors in them, and taken out of what precedes them."""
-    folded = {place: tensor * factors[place] if place in factors else tensor for place, tensor in weights.items()}
-    folded["attention_norm"] = weights["attention_norm"] / factors["qkv"]
-    folded["mlp_norm"] = weights["mlp_norm"] / factors["gate_up"]
-    of_values = factors["output"].unflatten(0, (config.kv_heads, -1, config.head_dim))[:, 0].flatten()
-    for place, by in (("qkv", of_values), ("gate_up", factors["down"])):
-        for name in (place, place + ".bias"):
-            if name in folded:
-                folded[name] = _last_rows_divided(folded[name], by)
-    return folded
-
-
-def _last_rows_divided(tensor: Tensor, by: Tensor) -> Tensor:
-    """Values are the last rows of qkv, up those of gate_up."""
-    first, last = tensor.split((len(tensor) - len(by), len(by)))
-    return torch.cat((first, last / (by if tensor.ndim == 1 else by[:, None])))
 
 
 def _ranges(config: ModelConfig, place: str, weight: Tensor, x: Tensor, group: int) -> tuple[Tensor, Tensor]:

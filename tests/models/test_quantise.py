@@ -23,6 +23,7 @@ from unabridged.models.load import load_model
 from unabridged.models.quantise import run
 from unabridged.models.quantise.block import PROJECTIONS, Block
 from unabridged.models.quantise.clipping import clipped, moments
+from unabridged.models.quantise.folding import folded, spread
 from unabridged.models.quantise.format import half, projection
 from unabridged.models.quantise.recipe import quantise
 from unabridged.models.quantise.rounding import group_for, limits, restored, rounded, to_nearest
@@ -139,6 +140,40 @@ def layer(tmp_path: Path, name: str) -> tuple[ModelConfig, dict[str, Tensor], Te
     rows = normal(4, 40, 64)
     rows[..., ::16] *= 30
     return source.config, source.layer(0, CPU), rows
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-biases", "qwen3", "gemma2"])
+def test_factors_change_nothing_but_the_rounding(tmp_path: Path, name: str) -> None:
+    config, weights, rows = layer(tmp_path, name)
+    factors = {place: normal(weights[place].shape[1], seed=3).exp() for place in PROJECTIONS}
+    factors["output"] = spread(config, normal(config.kv_heads * config.head_dim, seed=4).exp())
+    changed = folded(config, weights, factors)
+    assert all(not torch.equal(changed[place], weights[place]) for place in PROJECTIONS)
+    wanted, _ = Block(config, weights, rows).observe()
+    found, _ = Block(config, changed, rows).observe()
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_ranges_of_queries_and_keys_are_whole_and_others_drawn_in_for_what_they_read(tmp_path: Path) -> None:
+    config, weights, rows = layer(tmp_path, "llama")
+    result = quantise(config, weights, rows, 32)
+    factors = {
+        "qkv": weights["attention_norm"] / result.others["attention_norm"],
+        "gate_up": weights["mlp_norm"] / result.others["mlp_norm"],
+    }
+    _, seen = Block(config, weights, rows).observe()
+    queries_and_keys = (config.heads + config.kv_heads) * config.head_dim
+    low, high = limits(weights["qkv"][:queries_and_keys] * factors["qkv"], 32)
+    steps = result.projections["qkv"].scales[:queries_and_keys].float()
+    torch.testing.assert_close(steps, (high - low) / 15, rtol=1e-3, atol=0)
+    # Gates are the rows of gate_up that nothing divides.
+    low, high = clipped(
+        weights["gate_up"][: config.intermediate] * factors["gate_up"],
+        moments(seen["gate_up"] / factors["gate_up"], 32),
+    )
+    steps = result.projections["gate_up"].scales[: config.intermediate].float()
+    near = ((steps * 15 / (high - low) - 1).abs() < 1e-3).float().mean()
+    assert float(near) > 0.99
 
 
 @pytest.mark.parametrize("name", ["llama", "llama-biases", "qwen3", "gemma2"])
