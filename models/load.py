@@ -67,6 +67,8 @@ def load(
     """`load_model`, and what it took. `kernels`: whether the model runs with ours; by default on a GPU."""
     began, place = time.perf_counter(), torch.device(device)
     if place.type == "cuda":
+        # Before anything else has used the device there are no statistics, and asking for them fails.
+        torch.cuda.init()
         torch.cuda.reset_peak_memory_stats(place)
     config, stream = open_checkpoint(path)
     kernels = place.type == "cuda" if kernels is None else kernels
