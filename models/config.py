@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.families import Family, Place, gguf_family, hf_family
-from unabridged.models.foreign import Reader, first_id, merged_ids
+from unabridged.models.foreign import Reader, first_id, merged_ids, shown
 from unabridged.models.quantisation import Quantisation, quantisation_of
 from unabridged.models.rope_scaling import RopeScaling, gguf_scaling, hf_rope
 
@@ -72,7 +72,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name, most in _SIZES.items():
             if not 1 <= getattr(self, name) <= most:
-                raise ModelDamaged(f"the model's configuration says {name} = {getattr(self, name)}")
+                raise ModelDamaged(f"the model's configuration says {name} = {shown(getattr(self, name))}")
         if self.heads % self.kv_heads:
             raise ModelDamaged(f"{self.heads} query heads cannot share {self.kv_heads} key/value heads evenly")
         if self.head_dim % 2:
@@ -95,11 +95,11 @@ class ModelConfig:
         raw = {**family.defaults, **raw}
         read = Reader("config.json", raw, family.keys)
         _refuse_hf(read)
-        heads, hidden, layers = (read.whole(key) for key in ("num_attention_heads", "hidden_size", "num_hidden_layers"))
-        head_dim = read.whole("head_dim", hidden // max(heads, 1))
+        heads, hidden, layers = (read.size(key) for key in ("num_attention_heads", "hidden_size", "num_hidden_layers"))
+        head_dim = read.size("head_dim", hidden // heads)
         window = _hf_window(read)
         rope_theta, rope_scaling = hf_rope(raw)
-        scalar = read.number("query_pre_attn_scalar", head_dim)
+        scalar = read.positive("query_pre_attn_scalar", head_dim)
         return cls(
             architecture=family.name,
             vocab_size=read.whole("vocab_size"),
@@ -109,7 +109,7 @@ class ModelConfig:
             heads=heads,
             kv_heads=read.whole("num_key_value_heads", heads),
             head_dim=head_dim,
-            norm_eps=read.number("rms_norm_eps", 1e-6),
+            norm_eps=read.positive("rms_norm_eps", 1e-6),
             rope_theta=rope_theta,
             rope_scaling=rope_scaling,
             window=window,
@@ -140,9 +140,9 @@ class ModelConfig:
         family = gguf_family(metadata.get("general.architecture"))
         read = Reader("GGUF metadata", metadata)
         key = family.gguf_name + "."
-        heads, hidden = read.whole(key + "attention.head_count"), read.whole(key + "embedding_length")
+        heads, hidden = read.size(key + "attention.head_count"), read.size(key + "embedding_length")
         layers, window = read.whole(key + "block_count"), read.whole(key + "context_length")
-        head_dim = read.whole(key + "attention.key_length", hidden // max(heads, 1))
+        head_dim = read.size(key + "attention.key_length", hidden // heads)
         _refuse_gguf(read, key, head_dim)
         gemma = family.name == "gemma2"
         return cls(
@@ -174,7 +174,7 @@ class ModelConfig:
 def _refuse_hf(read: Reader) -> None:
     """What a config.json can say that our forward does not do."""
     activation = read.get("hidden_act") or "silu"
-    if activation not in _ACTIVATIONS:
+    if str(activation) not in _ACTIVATIONS:
         raise ModelUnsupported(f"activation {activation}", f"this version runs {', '.join(_ACTIVATIONS)}")
     if read.get("use_bidirectional_attention"):
         raise ModelUnsupported("attention in both directions", "this version runs causal attention")
@@ -196,8 +196,8 @@ def _refuse_gguf(read: Reader, key: str, head_dim: int) -> None:
 
 def _hf_window(read: Reader) -> int:
     """Dual chunk attention reaches past the tokens trained on, by chunks of so many. We reach past them otherwise."""
-    most, chunks = read.whole("max_position_embeddings"), read.get("dual_chunk_attention_config")
-    return min(most, Reader("config.json dual_chunk_attention_config", chunks).whole("chunk_size")) if chunks else most
+    most, chunks = read.whole("max_position_embeddings"), read.inner("dual_chunk_attention_config")
+    return most if chunks is None else min(most, chunks.whole("chunk_size"))
 
 
 def _hf_bias(raw: Mapping[str, Any], family: Family) -> tuple[Place, ...]:
@@ -210,12 +210,11 @@ def _hf_bias(raw: Mapping[str, Any], family: Family) -> tuple[Place, ...]:
 def _hf_sliding(read: Reader, family: Family, layers: int, window: int) -> tuple[int, ...]:
     if family.sliding == "none" or read.get("sliding_window") is None:
         return ()
-    back = read.whole("sliding_window")
-    kinds = read.get("layer_types")
     if family.sliding == "later" and not read.get("use_sliding_window"):
         return ()
+    back, kinds = read.size("sliding_window"), read.get("layer_types")
     if kinds is not None:
-        return _sliding([_is_sliding(kind) for kind in kinds], back, window)
+        return _sliding([_is_sliding(kind) for kind in (kinds if isinstance(kinds, list) else [kinds])], back, window)
     if family.sliding == "alternate":
         return _alternating(layers, back, window)
     first = read.whole("max_window_layers", 0) if family.sliding == "later" else 0

@@ -1,10 +1,13 @@
 """Typed access to what others wrote: config.json and GGUF metadata, with errors that name the key. Torch-free."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from unabridged.models.errors import ModelDamaged
+
+_COPY = "copy the checkpoint's own file again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,27 +27,64 @@ class Reader:
         """A whole number. Raises ModelDamaged."""
         value = self._needed(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ModelDamaged(f"{self.where}: {key} is {value!r}, not a whole number")
+            raise ModelDamaged(f"{self.where}: {key} is {shown(value)}, not a whole number", _COPY)
+        return value
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """A whole number above 0. Raises ModelDamaged."""
+        value = self.whole(key, default)
+        if value < 1:
+            raise ModelDamaged(f"{self.where}: {key} is {value}, not above 0", _COPY)
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A number. Raises ModelDamaged."""
+        """A finite number. Raises ModelDamaged."""
         value = self._needed(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ModelDamaged(f"{self.where}: {key} is {value!r}, not a number")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+            raise ModelDamaged(f"{self.where}: {key} is {shown(value)}, not a number", _COPY)
         return float(value)
 
+    def positive(self, key: str, default: float | None = None) -> float:
+        """A finite number above 0. Raises ModelDamaged."""
+        value = self.number(key, default)
+        if value <= 0:
+            raise ModelDamaged(f"{self.where}: {key} is {value:g}, not above 0", _COPY)
+        return value
+
+    def inner(self, key: str) -> "Reader | None":
+        """The object under this key, None where there is none or an empty one. Raises ModelDamaged."""
+        value = self.get(key)
+        if not value:
+            return None
+        if not isinstance(value, Mapping):
+            raise ModelDamaged(f"{self.where}: {key} is {shown(value)}, not an object", _COPY)
+        return Reader(f"{self.where} {key}", value)
+
     def maybe(self, key: str) -> float | None:
-        """A number above 0, or None where there is none. Raises ModelDamaged."""
-        return None if self.get(key) is None else self.number(key) or None
+        """A number above 0, or None where there is none or 0. Raises ModelDamaged."""
+        return None if self.get(key) in (None, 0) else self.positive(key)
 
     def _needed(self, key: str, default: float | None) -> Any:
         value = self.get(key)
         if value is None:
             value = default
         if value is None:
-            raise ModelDamaged(f"{self.where} lacks {key}", "copy the checkpoint's own file again")
+            raise ModelDamaged(f"{self.where} lacks {key}", _COPY)
         return value
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        # A whole number past every float.
+        return False
+
+
+def shown(value: Any) -> str:
+    """A value in an error, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:40] + "..."
 
 
 def token_ids(value: Any) -> tuple[int, ...]:

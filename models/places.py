@@ -67,6 +67,7 @@ class VectorPlace:
         yield self._key
 
     def put(self, key: str, tensor: Tensor) -> None:
+        _check(key, tensor, (self._vector.length,))
         _fill(self._tensor, key, tensor)
         self._tensor += self._vector.offset
         self._open = False
@@ -112,9 +113,12 @@ class MatrixPlace:
             raise ModelDamaged(f"{key}: {name} is stored twice", "copy the checkpoint again")
         rows = self._rows[name]
         if kind == "bias":
+            _check(key, tensor, (rows.stop - rows.start,))
             self._bias = self._empty(self._bias, self._matrix.rows)
             _fill(self._bias[rows], key, tensor)
         elif kind == "weight":
+            # Before room is made: a configuration may ask for any size.
+            _check(key, tensor, (rows.stop - rows.start, self._matrix.columns))
             _fill(self._whole()[rows], key, tensor)
         elif not self._put_packed(name, kind, tensor):
             return
@@ -170,13 +174,16 @@ class MatrixPlace:
         return self._packed[name].missing() if kind == "weight" and name in self._packed else [key]
 
 
-def _fill(rows: Tensor, key: str, tensor: Tensor) -> None:
-    """Copy a floating tensor to where it goes."""
+def _check(key: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    """Whether it is floating and of this shape."""
     if not tensor.is_floating_point():
         raise ModelUnsupported(f"{key} is {tensor.dtype}", "use a floating-point checkpoint or 4-bit AWQ")
-    if tensor.shape != rows.shape:
-        found, wanted = list(tensor.shape), list(rows.shape)
-        raise ModelDamaged(f"{key} has shape {found}, its configuration says {wanted}")
+    if tuple(tensor.shape) != shape:
+        raise ModelDamaged(f"{key} has shape {list(tensor.shape)}, its configuration says {list(shape)}")
+
+
+def _fill(rows: Tensor, key: str, tensor: Tensor) -> None:
+    """Copy a tensor that was checked to where it goes."""
     rows.copy_(tensor)
     # One sum instead of a mask of the same size: it is not finite as soon as one weight is not.
     if not rows.sum(dtype=torch.float32).isfinite():

@@ -32,12 +32,14 @@ class RopeScaling:
 def hf_rope(raw: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
     """Base and scaling of a config.json: older files spread them over two places. Raises ModelUnsupported naming a
     scaling that we do not run, ModelDamaged for missing numbers."""
-    found = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
+    whole = Reader("config.json", raw)
+    inner = whole.inner("rope_parameters") or whole.inner("rope_scaling")
+    found: Mapping[str, Any] = {} if inner is None else inner.raw
     rotated = found.get("partial_rotary_factor", raw.get("partial_rotary_factor", 1.0))
     if rotated not in (None, 1, 1.0):
         raise ModelUnsupported(f"partial_rotary_factor = {rotated}", "this version rotates whole heads")
     read = Reader("config.json", {**found, "rope_theta": found.get("rope_theta", raw.get("rope_theta"))})
-    return read.number("rope_theta", 10000.0), _hf_scaling(found)
+    return read.positive("rope_theta", 10000.0), _hf_scaling(found)
 
 
 def _hf_scaling(found: Mapping[str, Any]) -> RopeScaling | None:
@@ -46,13 +48,13 @@ def _hf_scaling(found: Mapping[str, Any]) -> RopeScaling | None:
     if kind == "default":
         return None
     if kind == "linear":
-        return RopeScaling("linear", factor=read.number("factor"))
+        return RopeScaling("linear", factor=read.positive("factor"))
     if kind == "llama3":
         return RopeScaling(
             "llama3",
-            factor=read.number("factor"),
-            low=read.number("low_freq_factor"),
-            high=read.number("high_freq_factor"),
+            factor=read.positive("factor"),
+            low=read.positive("low_freq_factor"),
+            high=read.positive("high_freq_factor"),
             original=read.whole("original_max_position_embeddings"),
         )
     raise ModelUnsupported(f"rope scaling {kind}", f"this version runs default, linear and llama3; {_WAY_OUT}")
@@ -66,7 +68,7 @@ def gguf_scaling(read: Reader, key: str, factors: tuple[float, ...] | None) -> R
     if kind == "none":
         return None
     if kind == "linear":
-        return RopeScaling("linear", factor=read.number(key + "rope.scaling.factor"))
+        return RopeScaling("linear", factor=read.positive(key + "rope.scaling.factor"))
     raise ModelUnsupported(
         f"rope scaling {kind}", f"this version runs none, linear and a rope_freqs tensor; {_WAY_OUT}"
     )

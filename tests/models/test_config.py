@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from transformers import LlamaConfig
 
-from unabridged.models.config import ModelConfig, RopeScaling
+from unabridged.models.config import ModelConfig
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.rope_scaling import RopeScaling
 
 BASE: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -22,6 +23,7 @@ BASE: dict[str, Any] = {
     "bos_token_id": 128000,
     "eos_token_id": [128001, 128008, 128009],
 }
+MISTRAL = {"architectures": ["MistralForCausalLM"], "model_type": "mistral"}
 LLAMA3 = {
     "rope_type": "llama3",
     "factor": 8.0,
@@ -66,6 +68,7 @@ def test_what_transformers_saves_is_read() -> None:
         ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope scaling yarn"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5"),
         ({"hidden_act": "gelu"}, "activation gelu"),
+        ({"hidden_act": ["silu"]}, "activation .'silu'."),
     ],
 )
 def test_what_we_do_not_run_is_named(change: dict[str, Any], message: str) -> None:
@@ -79,7 +82,19 @@ def test_what_we_do_not_run_is_named(change: dict[str, Any], message: str) -> No
         ({"hidden_size": None}, "lacks hidden_size"),
         ({"hidden_size": "big"}, "hidden_size is 'big'"),
         ({"num_key_value_heads": 5}, "32 query heads cannot share 5"),
-        ({"num_attention_heads": 0}, "heads = 0"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0, not above 0"),
+        ({"head_dim": 0}, "head_dim is 0, not above 0"),
+        ({"num_hidden_layers": 10**400}, r"layers = 10{39}\.\.\."),
+        ({"rms_norm_eps": float("nan")}, "rms_norm_eps is nan, not a number"),
+        ({"rms_norm_eps": -1e-5}, "rms_norm_eps is -1e-05, not above 0"),
+        ({"rope_theta": 0}, "rope_theta is 0, not above 0"),
+        ({"rope_theta": 10**400}, r"rope_theta is 10{39}\.\.\., not a number"),
+        ({"query_pre_attn_scalar": 0}, "query_pre_attn_scalar is 0, not above 0"),
+        ({"attn_logit_softcapping": -3}, "attn_logit_softcapping is -3, not above 0"),
+        ({"rope_scaling": "llama3"}, "rope_scaling is 'llama3', not an object"),
+        ({"dual_chunk_attention_config": True}, "dual_chunk_attention_config is True, not an object"),
+        ({**MISTRAL, "sliding_window": 0}, "sliding_window is 0, not above 0"),
+        ({**MISTRAL, "layer_types": "sliding_attention"}, "1 layers have a kind of attention, the model has 32"),
         ({"head_dim": 63}, "63 is odd"),
         ({"eos_token_id": "x"}, "'x' is not a whole number"),
         ({"rope_scaling": {"rope_type": "llama3"}}, "lacks factor"),

@@ -81,6 +81,14 @@ def test_weights_that_do_not_fit_are_named(
         load_model(folder)
 
 
+def test_no_memory_is_taken_for_a_vocabulary_that_is_not_there(tiny_llama: TinyLlama) -> None:
+    folder, _ = tiny_llama(tie_word_embeddings=True)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 1 << 24, "hidden_size": 1 << 20}))
+    with pytest.raises(ModelDamaged, match=r"embed_tokens.weight has shape \[259, 48\]"):
+        load_model(folder)
+
+
 def test_folders_without_a_checkpoint_say_what_they_hold(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound):
         load_model(tmp_path / "none")
