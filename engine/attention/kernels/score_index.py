@@ -22,8 +22,8 @@ from unabridged.engine.attention.kernels.score_index_kernel import score_few, sc
 from unabridged.models.kernels.launch import Argument, Launch, runs
 
 _POSITION = {"relative": 1, "infllm": 0}
-# Keys of a tile, warps, stages of the pipeline where columns are few (decoding).
-_FEW = (512, 4, 3)
+# Bytes of a tile, its keys at most, warps, stages of the pipeline where columns are few (decoding).
+_FEW = (16384, 1024, 4, 3)
 # Keys of a tile and warps by the columns that a program multiplies it with.
 _MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (128, 16)}
 _STAGES = 3
@@ -75,7 +75,8 @@ score_index = runs(plan_score_index)
 
 def _plan_few(rows: Rows, index: Codes, span: Span, chunk: int, scores: Tensor, columns: Columns) -> Launch:
     count, kv_heads = columns.coefficients.shape[:2]
-    keys, warps, stages = _FEW
+    size, most, warps, stages = _FEW
+    keys = min(most, size // index.width)
     fold = max(1, 32 // index.width)
     if chunk % fold or chunk > keys:
         raise ValueError(f"chunks of {chunk} keys: {fold} to {keys} are possible")
@@ -107,8 +108,11 @@ def _plan_many(
 
 
 def on_hopper(launch: Launch) -> Launch:
-    """A launch for many columns as cards with wgmma run it."""
-    return replace(launch, constants={**launch.constants, "WHOLE": True}, registers=_REGISTERS.get(launch.warps))
+    """A launch for many columns as cards with wgmma run it: of 256, two programs on a multiprocessor, not one."""
+    constants, warps = {**launch.constants, "WHOLE": True}, launch.warps
+    if constants["M"] == 256 and constants["W"] <= 16 and constants["L"] <= 64:
+        constants["KEYS"], warps = 64, 8
+    return replace(launch, constants=constants, warps=warps, registers=_REGISTERS.get(warps))
 
 
 def _arguments(rows: Rows, index: Codes, span: Span, scores: Tensor, columns: Columns) -> dict[str, Argument]:

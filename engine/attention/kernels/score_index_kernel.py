@@ -53,22 +53,17 @@ def score_few(
     if table is None:
         byte = fold[:, None] * W + k
     else:
-        # A thread reads 16 bytes: pages are looked up where they are wanted, and move between no threads.
-        part = tl.arange(0, FOLD * W // 16)[None, :]
-        parts = fold[:, None] + 0 * part
-        within = (fold % PAGE)[:, None] * W + 16 * part
-        page = _pages(table, tile, parts, tile < whole, KEYS, PAGE)
+        page = _pages(table, tile, fold, tile < whole, KEYS, PAGE)
         page_of_key = _pages(table, tile, keys, tile < whole, KEYS, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
         if table is None:
             code = tl.load(codes + tile * (KEYS * W) + byte).to(tl.int8, bitcast=True)
             scale = tl.load(key_scales + tile * KEYS + keys)
         else:
-            first = tl.maximum(page, 0) * (PAGE * W) + within
-            code = tl.load(codes + first[:, :, None] + tl.arange(0, 16)).to(tl.int8, bitcast=True)
+            code = tl.load(codes + _places(page, fold, PAGE)[:, None] * W + k).to(tl.int8, bitcast=True)
             scale = tl.load(key_scales + _places(page_of_key, keys, PAGE))
             following = tile + tl.num_programs(0)
-            page = _pages(table, following, parts, following < whole, KEYS, PAGE)
+            page = _pages(table, following, fold, following < whole, KEYS, PAGE)
             page_of_key = _pages(table, following, keys, following < whole, KEYS, PAGE)
         best = _best_of_few(code, scale, None, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top)
