@@ -3,6 +3,8 @@
     python -m benchmarks.decode --model DIR | --random 8b  [--contexts 4096 131072 1048576] [--presets 3k-index 3k 5k]
                                 [--refresh paper fast flash] [--rows 1 8] [--only steps parts peers]
 
+Of the refreshes the first runs with all numbers of rows and is split into parts, the others run with the first number.
+
 Keys and values are random, and lie in GPU memory. A context inside the model's window is attended whole, whatever the
 preset. Steps run as the engine runs them: CUDA graphs with sampling inside, one launched ahead of the collected one.
 The floor is what a step must read over the measured copy bandwidth; several rows share the weights alone, though here
@@ -28,11 +30,12 @@ from benchmarks.decode_run import Pace, Parts, pace, parts
 from benchmarks.gpu import card, copy_bandwidth, require_gpu, say
 from benchmarks.report import machine, save
 
-from unabridged.engine.attention.config import AttentionConfig, choose
+from unabridged.engine.attention.config import REFRESH, AttentionConfig, choose
 from unabridged.engine.events import AttentionChoice
 from unabridged.models.errors import UnabridgedError
 from unabridged.models.llama import Llama
 from unabridged.models.load import load
+from unabridged.models.weights import open_checkpoint
 
 BANKS = {"fp8": torch.float8_e4m3fn, "bf16": torch.bfloat16}
 # Of an RTX 4090: bytes a second, the share of them that is reached, seconds a launch.
@@ -52,28 +55,25 @@ def main() -> None:
     result: dict[str, Any] = {**machine(), **card(), "bank": arguments.bank, "steps": arguments.steps}
     if arguments.commit:
         result["commit"] = arguments.commit
-    model = _model(arguments, result)
-    bandwidth = result["copy_bandwidth"] = copy_bandwidth()
-    say(f"{result['gpu']}: copy {bandwidth / 1e12:.2f} TB/s")
+    folder = _folder(arguments)
+    shape, _ = open_checkpoint(folder)
     rows: list[Row] = []
-    result |= {"rows": rows, "peers": []}
-    for length in arguments.contexts:
-        for row in _context(model, length, arguments, bandwidth):
-            rows.append(row)
-            result["projected_rtx_4090"] = _projected(rows)
-            _save(result, arguments)
-        gc.collect()
-        torch.cuda.empty_cache()
-    shape = model.config
+    result |= {"rows": rows, "peers": [], "copy_bandwidth": copy_bandwidth()}
+    say(f"{result['gpu']}: copy {result['copy_bandwidth'] / 1e12:.2f} TB/s")
     if "peers" in arguments.only:
-        del model
-        gc.collect()
-        torch.cuda.empty_cache()
-        dense = [length for length in arguments.contexts if length <= shape.window]
-        for peer in peers(shape, dense):
+        for peer in peers(shape, [length for length in arguments.contexts if length <= shape.window]):
             result["peers"].append(asdict(peer))
             say(_peer(peer))
-            _save(result, arguments)
+    if {"steps", "parts"} & set(arguments.only):
+        model = _model(folder, arguments, result)
+        for length in arguments.contexts:
+            for row in _context(model, length, arguments, result["copy_bandwidth"]):
+                rows.append(row)
+                result["projected_rtx_4090"] = _projected(rows)
+                _save(result, arguments)
+            gc.collect()
+            torch.cuda.empty_cache()
+    _save(result, arguments)
     _print_projected(_projected(rows))
 
 
@@ -95,16 +95,21 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _model(arguments: argparse.Namespace, result: dict[str, Any]) -> Llama:
-    folder = arguments.model
-    if arguments.random:
-        folder = Path(tempfile.gettempdir()) / f"unabridged-random-{arguments.random}"
-        if not folder.exists():
-            part = folder.with_suffix(".part")
-            shutil.rmtree(part, ignore_errors=True)
-            checkpoint.write(part, arguments.random)
-            part.rename(folder)
-            say(f"wrote {folder}")
+def _folder(arguments: argparse.Namespace) -> Path:
+    """The checkpoint's; a random one is made if it is not there."""
+    if arguments.model:
+        return Path(arguments.model)
+    folder = Path(tempfile.gettempdir()) / f"unabridged-random-{arguments.random}"
+    if not folder.exists():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        checkpoint.write(part, arguments.random)
+        part.rename(folder)
+        say(f"wrote {folder}")
+    return folder
+
+
+def _model(folder: Path, arguments: argparse.Namespace, result: dict[str, Any]) -> Llama:
     model, report = load(folder, device="cuda", head_bits=arguments.head_bits)
     result |= {"model": folder.name, "head_bits": arguments.head_bits, "load": asdict(report)}
     say(f"{folder.name}: {report.seconds:.1f} s to load, {report.device / 1e9:.2f} GB")
@@ -120,9 +125,11 @@ def _context(model: Llama, length: int, arguments: argparse.Namespace, bandwidth
         return
     say(f"context {length:,}: {context.pool.slots:,} tokens of keys and values")
     for config in _configs(model, length, arguments):
-        for rows in arguments.rows:
+        first = config.refresh == REFRESH[arguments.refresh[0]]
+        for rows in arguments.rows if first else arguments.rows[:1]:
             try:
-                yield _row(model, config, context, rows, arguments, bandwidth)
+                split = first and "parts" in arguments.only
+                yield _row(model, config, context, rows, split, arguments.steps, bandwidth)
             except (RuntimeError, ValueError) as error:
                 say(f"failed: {config.name} {rows} rows: {type(error).__name__}: {str(error)[:200]}")
             gc.collect()
@@ -144,11 +151,12 @@ def _row(
     config: AttentionConfig,
     context: Context,
     rows: int,
-    arguments: argparse.Namespace,
+    split: bool,
+    steps: int,
     bandwidth: float,
 ) -> Row:
     dense = context.length < config.dense_below
-    found = pace(model, config, context, rows, arguments.steps)
+    found = pace(model, config, context, rows, steps)
     least = floor(model, config, context.pool, context.length, rows)
     row: Row = {
         "context": context.length,
@@ -161,10 +169,10 @@ def _row(
         "of_floor": least.total / bandwidth / found.mean,
     }
     say(_line(row, found, least, bandwidth))
-    if "parts" in arguments.only:
-        split = parts(model, config, context, rows)
-        row["parts"] = asdict(split) | {"rest": found.mean - split.linears - split.attention - split.head}
-        say(_split(split, found, least, bandwidth))
+    if split:
+        alone = parts(model, config, context, rows)
+        row["parts"] = asdict(alone) | {"rest": found.mean - alone.linears - alone.attention - alone.head}
+        say(_split(alone, found, least, bandwidth))
     return row
 
 

@@ -32,11 +32,11 @@ class Peer:
 def peers(model: ModelConfig, contexts: list[int]) -> Iterator[Peer]:
     """Linear layers of all layers with one row, then whole steps."""
     yield _tried("PyTorch int4 (tinygemm, bf16)", "linears", partial(_int4, model))
-    yield _tried("gemlite int4", "linears", partial(_gemlite, model))
     yield _tried("PyTorch fp16 (cuBLAS)", "linears", partial(_fp16, model))
     for length in contexts:
         name = "PyTorch fp16 (cuBLAS, cuDNN attention)"
         yield _tried(name, f"step at {length}", partial(_whole, model, length))
+    yield _tried("gemlite int4", "linears", partial(_gemlite, model))
 
 
 def _tried(name: str, what: str, run: Callable[[], float]) -> Peer:
