@@ -22,8 +22,8 @@ Turn = tuple[str, str]
 
 # Characters of Unicode's private use area: the marks are the first two that no content and no template contains.
 _PRIVATE = range(0xE000, 0xF8FF)
-# What templates that print today's date get (Llama 3.2's), as those without a clock print it (Llama 3.1's): documents are
-# read behind the system text, and with the date of the day all of them would be read again every morning.
+# What templates that print today's date get (Llama 3.2's), as those without a clock print it (Llama 3.1's): documents
+# are read behind the system text, and with the date of the day all of them would be read again every morning.
 _DAY = datetime(2024, 7, 26)
 
 
@@ -88,7 +88,8 @@ class ChatTemplate:
     def _render(self, messages: list[dict[str, str]], generation_prompt: bool) -> str:
         try:
             return self._template.render(messages=messages, add_generation_prompt=generation_prompt, **self._names)
-        except TemplateError as error:
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            # What Python raises for an expression is the template's fault too.
             roles = ", ".join(message["role"] for message in messages)
             raise ModelUnsupported(f"the model's chat template refuses turns ({roles}): {error}") from error
 

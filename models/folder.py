@@ -1,6 +1,8 @@
 """What lies in a model folder: which format, which files. Torch-free.
 
-It looks at names only; whether the files are whole is for their readers.
+It looks at names only; whether the files are whole is for their readers. Some folders hold the weights twice, for
+other programs under other names (Mistral's consolidated.safetensors): the shard index says which are meant, else
+model.safetensors is.
 """
 
 import json
@@ -12,6 +14,7 @@ from unabridged.models.errors import ModelDamaged, ModelNotFound, ModelUnsupport
 from unabridged.models.quantisation import LEGACY_FILE, from_legacy
 
 SHARD_INDEX = "model.safetensors.index.json"
+_WHOLE = "model.safetensors"
 
 # What we read of a Hugging Face folder besides the weights.
 SIDE_FILES = (
@@ -28,7 +31,7 @@ _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The files of one checkpoint. `weights` are the GGUF file or the safetensors files in name order; `sides` the
+    """The files of one checkpoint. `weights` are the GGUF file or its safetensors files in name order; `sides` the
     configuration and tokenizer files that exist (none for GGUF: everything is in its metadata)."""
 
     path: Path
@@ -38,7 +41,8 @@ class ModelFolder:
 
     @classmethod
     def inspect(cls, path: Path) -> "ModelFolder":
-        """The checkpoint at a folder or .gguf file. Raises ModelNotFound or ModelUnsupported, naming what is there."""
+        """The checkpoint at a folder or .gguf file. Raises ModelNotFound or ModelUnsupported, naming what is there,
+        ModelDamaged when a file is missing that the shard index names."""
         if path.is_file():
             return cls._of_file(path)
         if not path.is_dir():
@@ -47,7 +51,7 @@ class ModelFolder:
         tensors = sorted(path.glob("*.safetensors"))
         if tensors and (path / "config.json").is_file():
             sides = tuple(path / name for name in SIDE_FILES if (path / name).is_file())
-            return cls(path, "safetensors", tuple(tensors), sides)
+            return cls(path, "safetensors", _meant(path, tensors), sides)
         if len(ggufs) == 1:
             return cls(path, "gguf", (ggufs[0],), ())
         raise cls._unusable(path, ggufs, tensors)
@@ -72,6 +76,21 @@ class ModelFolder:
         return ModelUnsupported(
             f"{path} holds no checkpoint", "it needs config.json and *.safetensors, or one .gguf file"
         )
+
+
+def _meant(path: Path, tensors: list[Path]) -> tuple[Path, ...]:
+    """Of the safetensors files those that make the model."""
+    if not (path / SHARD_INDEX).is_file():
+        whole = path / _WHOLE
+        return (whole,) if whole in tensors else tuple(tensors)
+    mapping = read_json(path / SHARD_INDEX).get("weight_map")
+    if not isinstance(mapping, dict) or not all(isinstance(name, str) for name in mapping.values()):
+        raise ModelDamaged(f"{SHARD_INDEX} lacks a weight_map of file names", "download or copy it again")
+    names = sorted(set(mapping.values()))
+    for name in names:
+        if Path(name).name != name or not (path / name).is_file():
+            raise ModelDamaged(f"{name}, which {SHARD_INDEX} names, is missing in {path}", "copy all the shards")
+    return tuple(path / name for name in names)
 
 
 def hf_config(path: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from tokenizers import Tokenizer as Encoder
 
 from unabridged.models.chat import ChatTemplate, Special, Turn
-from unabridged.models.errors import ModelUnsupported
+from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.sentence_pieces import SPACE, piece_bytes
 from unabridged.models.tokenizer_files import TokenizerFiles, byte_alphabet, read_tokenizer_files
 
@@ -31,7 +31,11 @@ class Tokenizer:
 
     def __init__(self, files: TokenizerFiles) -> None:
         self._files = files
-        self._encoder = Encoder.from_str(json.dumps(files.spec))
+        try:
+            self._encoder = Encoder.from_str(json.dumps(files.spec))
+        except Exception as error:
+            # The library raises nothing narrower.
+            raise ModelDamaged(f"the model's tokenizer: {error}", "download or copy it again") from error
         self._encoder.encode_special_tokens = True
 
     @classmethod
@@ -49,6 +53,20 @@ class Tokenizer:
     def vocab_size(self) -> int:
         """One more than the largest id."""
         return len(self._bytes)
+
+    @property
+    def reach(self) -> int:
+        """One more than the largest id that plain text or the chat template can have: some checkpoints list special
+        tokens that neither the model nor its template knows."""
+        template, names = self._files.template or "", self._files.names
+        known = {text for key, text in names.items() if key in template}
+        unused = {
+            one["id"]
+            for one in self._files.added
+            if one["special"] and one["content"] not in template and one["content"] not in known
+        }
+        ids = {*self._files.spec["model"]["vocab"].values(), *(one["id"] for one in self._files.added)}
+        return 1 + int(max(ids - unused))
 
     @property
     def eos_ids(self) -> frozenset[int]:

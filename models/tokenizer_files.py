@@ -14,6 +14,8 @@ from unabridged.models import sentence_pieces
 from unabridged.models.container import read_header
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.folder import ModelFolder, read_json
+from unabridged.models.foreign import merged_ids, shown
+from unabridged.models.tokenizer_check import check_tokenizer, damaged
 
 # Tokens that end an answer by convention, whether or not the files list them as end tokens.
 END_TOKENS = (
@@ -121,13 +123,14 @@ def _from_hf(folder: Path) -> TokenizerFiles:
     names = {key: text for key in ("bos_token", "eos_token", "unk_token", "pad_token") if (text := _text(options, key))}
     by_text = {one["content"]: one["id"] for one in spec["added_tokens"]}
     listed = [_optional(folder / name).get("eos_token_id") for name in ("config.json", "generation_config.json")]
-    ids = {one for value in listed for one in (value if isinstance(value, list) else [value]) if one is not None}
+    ids = set(merged_ids(*listed))
     ids |= {by_text[text] for text in (names.get("eos_token"), *END_TOKENS) if text in by_text}
     return TokenizerFiles(spec, _hf_template(folder, options), frozenset(ids), names)
 
 
 def _reduced(raw: Mapping[str, Any]) -> dict[str, Any]:
     """What decides ids. Post-processors add special tokens, padding and truncation change lengths: they go."""
+    check_tokenizer(raw)
     model = raw.get("model") or {}
     if sentence_pieces.is_sentence_pieces(raw):
         added = list(raw.get("added_tokens") or ())
@@ -149,11 +152,16 @@ def _is_byte_level(decoder: Mapping[str, Any] | None) -> bool:
 def _hf_template(folder: Path, options: Mapping[str, Any]) -> str | None:
     file = folder / "chat_template.jinja"
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        try:
+            return file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise damaged(f"{file.name}: {error}") from error
     template = options.get("chat_template")
     if isinstance(template, list):
-        named = {one["name"]: one["template"] for one in template}
-        return named.get("default")
+        named = [one for one in template if isinstance(one, Mapping) and one.get("name") == "default"]
+        template = named[0].get("template") if named else None
+    if not isinstance(template, str | None):
+        raise damaged(f"tokenizer_config.json: chat_template is {shown(template)}, not a text")
     return template
 
 
@@ -164,7 +172,8 @@ def _optional(path: Path) -> dict[str, Any]:
 def _text(options: Mapping[str, Any], key: str) -> str | None:
     """A token's text: older files wrap it in an object."""
     value = options.get(key)
-    return value.get("content") if isinstance(value, dict) else value
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else None
 
 
 # ------------------------------------------------------------------------------------------------------------ GGUF

@@ -12,7 +12,7 @@ from torch import Tensor
 from unabridged.models.config import ModelConfig
 from unabridged.models.container import read_header
 from unabridged.models.errors import ModelDamaged
-from unabridged.models.folder import SHARD_INDEX, ModelFolder, hf_config, read_json
+from unabridged.models.folder import ModelFolder, hf_config, read_json
 from unabridged.models.gguf import config_of, stream_gguf
 
 Stream = Iterator[tuple[str, Tensor]]
@@ -38,8 +38,8 @@ def open_checkpoint(path: Path) -> tuple[ModelConfig, Stream]:
 
 
 def stream_safetensors(folder: ModelFolder) -> Stream:
-    """Every tensor of the safetensors files, in the files' dtype. With a shard index, exactly the shards it names."""
-    for file in _shards(folder):
+    """Every tensor of the safetensors files, in the files' dtype."""
+    for file in folder.weights:
         try:
             with safe_open(file, framework="pt") as shard:
                 for name in list(shard.keys()):
@@ -49,17 +49,3 @@ def stream_safetensors(folder: ModelFolder) -> Stream:
             raise ModelDamaged(
                 f"{file.name}: {error}", "it is truncated or damaged: download or copy it again"
             ) from error
-
-
-def _shards(folder: ModelFolder) -> tuple[Path, ...]:
-    index = folder.path / SHARD_INDEX
-    if not index.is_file():
-        return folder.weights
-    mapping = read_json(index).get("weight_map")
-    if not isinstance(mapping, dict):
-        raise ModelDamaged(f"{SHARD_INDEX} lacks weight_map", "download or copy it again")
-    names = sorted(set(mapping.values()))
-    for name in names:
-        if Path(name).name != name or not (folder.path / name).is_file():
-            raise ModelDamaged(f"{name}, which {SHARD_INDEX} names, is missing in {folder.path}", "copy all the shards")
-    return tuple(folder.path / name for name in names)

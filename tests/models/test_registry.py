@@ -1,6 +1,7 @@
 """Installs are whole or absent; what changed on the disk is named; names cannot leave the directory."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,6 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from benchmarks.byte_tokenizer import save_tokenizer
+from safetensors.torch import load_file, save_file
 from tests.models.conftest import TinyLlama
 
 from unabridged.models.catalogue import CATALOGUE
@@ -111,6 +115,50 @@ def test_a_checkpoint_that_cannot_run_is_refused_before_it_is_copied(registry: R
     with pytest.raises(ModelUnsupported, match="MambaForCausalLM"):
         registry.add(folder)
     assert not registry.directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model.norm.weight": None, "lm_head.weight": None}, "2 weights are missing .*model.norm.weight"),
+        ({"model.norm.weight": torch.zeros(47)}, r"model.norm.weight has shape \[47\], its configuration says \[48\]"),
+    ],
+)
+def test_a_checkpoint_with_the_wrong_weights_is_refused(
+    registry: Registry, tiny_llama: TinyLlama, change: dict[str, torch.Tensor | None], message: str
+) -> None:
+    folder, _ = tiny_llama()
+    weights = {**load_file(folder / "model.safetensors"), **change}
+    save_file({name: one for name, one in weights.items() if one is not None}, folder / "model.safetensors")
+    with pytest.raises(ModelDamaged, match=message):
+        registry.add(folder)
+    assert registry.list() == []
+
+
+def test_a_checkpoint_in_parts_is_refused_when_one_is_missing_or_there_twice(
+    registry: Registry, tiny_llama: TinyLlama
+) -> None:
+    folder, _ = tiny_llama(shard="40KB")
+    shards = sorted(folder.glob("model-*.safetensors"))
+    (folder / "model.safetensors.index.json").rename(folder / "index")
+    shards[0].rename(folder / "aside")
+    with pytest.raises(ModelDamaged, match="weights are missing"):
+        registry.add(folder)
+    (folder / "aside").rename(shards[0])
+    shutil.copyfile(shards[0], folder / "model-copy.safetensors")
+    with pytest.raises(ModelDamaged, match="is stored twice"):
+        registry.add(folder)
+    (folder / "index").rename(folder / "model.safetensors.index.json")
+    shards[1].unlink()
+    with pytest.raises(ModelDamaged, match=r"model-00002-of-.*is missing"):
+        registry.add(folder)
+
+
+def test_a_tokenizer_of_another_model_is_refused(registry: Registry, tiny_llama: TinyLlama) -> None:
+    folder, _ = tiny_llama()
+    save_tokenizer(folder, vocabulary=300)
+    with pytest.raises(ModelDamaged, match="ids reach 299, the model knows 259 tokens"):
+        registry.add(folder)
 
 
 def test_a_truncated_gguf_is_refused(registry: Registry, smollm2: Path, tmp_path: Path) -> None:

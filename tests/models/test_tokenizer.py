@@ -4,6 +4,7 @@ import json
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.byte_tokenizer import SPECIALS, save_tokenizer
@@ -204,6 +205,50 @@ def test_a_torn_tokenizer_file_is_damaged(tiny: Tokenizer, tmp_path: Path) -> No
     (tmp_path / "tokenizer.json").write_text('{"model": {')
     with pytest.raises(ModelDamaged, match=r"tokenizer\.json"):
         Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": []}, "no with decoder"),
+        ({"model": [1]}, r"model is \[1\], not an object"),
+        ({"decoder": 3}, "decoder is 3, not an object"),
+        ({"added_tokens": [{"x": 1}]}, "added_tokens is not a list of tokens"),
+        ({"model": {"type": "BPE", "vocab": {}, "merges": []}}, "has no vocabulary"),
+        ({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}}, "Token `b` out of vocabulary"),
+    ],
+)
+def test_a_damaged_tokenizer_is_named(tiny: Tokenizer, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises((ModelDamaged, ModelUnsupported), match=message):
+        Tokenizer.load(tmp_path)
+
+
+def test_damaged_files_beside_it_are_named(tiny: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"eos_token_id": {"a": 1}}')
+    with pytest.raises(ModelDamaged, match=r"token id .* is not a whole number"):
+        Tokenizer.load(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": 5, "eos_token": 7}')
+    with pytest.raises(ModelDamaged, match="chat_template is 5, not a text"):
+        Tokenizer.load(tmp_path)
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff\xfe")
+    with pytest.raises(ModelDamaged, match=r"chat_template\.jinja: .* can't decode"):
+        Tokenizer.load(tmp_path)
+
+
+def test_a_template_that_fails_as_python_does_is_quoted(tiny: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content + 1 }}")
+    with pytest.raises(ModelUnsupported, match="refuses turns"):
+        Tokenizer.load(tmp_path).chat([("user", "?")])
+
+
+def test_special_tokens_that_nothing_writes_do_not_count(tiny: Tokenizer, tmp_path: Path) -> None:
+    assert tiny.reach == tiny.vocab_size
+    save_tokenizer(tmp_path, (*SPECIALS, "<pad>"))
+    assert (loaded_again := Tokenizer.load(tmp_path)).vocab_size == tiny.vocab_size + 1
+    assert loaded_again.reach == tiny.reach
 
 
 def test_the_byte_alphabet_is_that_of_byte_level_bpe() -> None:

@@ -81,6 +81,14 @@ def test_weights_that_do_not_fit_are_named(
         load_model(folder)
 
 
+def test_weights_that_are_there_twice_are_read_once(tiny_llama: TinyLlama) -> None:
+    for shard, count in (("1GB", 1), ("40KB", 4)):
+        folder, _ = tiny_llama(shard=shard)
+        save_file({"layers.0.attention.wq.weight": torch.zeros(2, 2)}, folder / "consolidated.safetensors")
+        assert len(ModelFolder.inspect(folder).weights) >= count
+        load_model(folder)
+
+
 def test_no_memory_is_taken_for_a_vocabulary_that_is_not_there(tiny_llama: TinyLlama) -> None:
     folder, _ = tiny_llama(tie_word_embeddings=True)
     config = json.loads((folder / "config.json").read_text())
