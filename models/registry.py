@@ -130,12 +130,12 @@ class Registry:
         `name` is the source's own by default. Raises ModelError when it is taken, ModelUnsupported or ModelDamaged when
         the checkpoint cannot be run, before anything is copied.
         """
-        return self._add(source, name or _name_of(source), progress, copy_hashed)
+        return self._add(source, name or _name_of(source), str(source.resolve()), progress, copy_hashed)
 
-    def adopt(self, folder: Path, name: str, progress: Progress | None = None) -> InstalledModel:
+    def adopt(self, folder: Path, name: str, source: str, progress: Progress | None = None) -> InstalledModel:
         """`add` for a checkpoint folder that was made for the registry: its files are not copied where they lie on the
-        same file system, and the folder is gone afterwards."""
-        model = self._add(folder, name, progress, link_hashed)
+        same file system, and the folder is gone afterwards. `source`: what it was made of, for people."""
+        model = self._add(folder, name, source, progress, link_hashed)
         shutil.rmtree(folder)
         return model
 
@@ -189,16 +189,16 @@ class Registry:
             write_manifest(model.path, manifest)
         return InstalledModel(model.path, manifest)
 
-    def _add(self, source: Path, name: str, progress: Progress | None, put: _Put) -> InstalledModel:
-        checkpoint = ModelFolder.inspect(source)
+    def _add(self, folder: Path, name: str, source: str, progress: Progress | None, put: _Put) -> InstalledModel:
+        checkpoint = ModelFolder.inspect(folder)
         facts = facts_of(checkpoint)
         renamed = "model.gguf" if checkpoint.format == "gguf" else None
 
-        def fill(folder: Path) -> tuple[InstalledFile, ...]:
+        def fill(target: Path) -> tuple[InstalledFile, ...]:
             files = (*checkpoint.sides, *checkpoint.weights)
-            return tuple(_put(put, file, folder / (renamed or file.name), progress) for file in files)
+            return tuple(_put(put, file, target / (renamed or file.name), progress) for file in files)
 
-        return self._install(name, fill, facts, str(source.resolve()), {})
+        return self._install(name, fill, facts, source, {})
 
     def _install(
         self,

@@ -61,7 +61,8 @@ def quantize(
     if output is not None:
         click.echo(f"wrote {target}", err=True)
     if chosen is not None:
-        installed = app.registry.add(target, chosen) if output is not None else app.registry.adopt(target, chosen)
+        registry, origin = app.registry, f"{model}, quantised"
+        installed = registry.add(target, chosen) if output is not None else registry.adopt(target, chosen, origin)
         click.echo(f"installed {installed.name} in {installed.path}", err=True)
 
 

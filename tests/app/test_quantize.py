@@ -65,6 +65,7 @@ def test_the_result_is_installed_and_nothing_else_stays(
     assert lines[5].startswith("installed mine-awq in ")
     model = registry.get("mine-awq")
     assert registry.verify("mine-awq") == []
+    assert model.manifest.source == f"{source}, quantised"
     assert load_model(model.path).config.layers == 2
     assert list((registry.directory / ".quantised").iterdir()) == []
     code, _, error = run(str(source), "--text", str(prose))
