@@ -1,9 +1,9 @@
 """A first stage over the index: a guess of every key's score, and the best of each chunk. See index.py for the format.
 
 Styles "relative" and "infllm" only: keys are not rotated there, queries stand at one position. Two launches: columns
-(index_columns.py), a small kernel that makes int8 columns of the queries, and scoring (score_index_kernel.py), which
-multiplies them with the planes of every key. A column's best is found on integers, one multiplication by the key's
-scale follows. Unpacking a key costs as much as multiplying it with tens of columns: neighbouring blocks share it.
+(index_columns.py), a small kernel that makes int8 columns of the queries, and scoring (score_index_few.py,
+score_index_many.py), which multiplies them with the planes of every key. A column's best is found on integers, one multiplication by the
+key's scale follows. Unpacking a key costs as much as multiplying it with tens of columns: neighbouring blocks share it.
 """
 
 from dataclasses import replace
@@ -18,12 +18,13 @@ from unabridged.engine.attention.kernels.index_columns import Columns, plan_colu
 from unabridged.engine.attention.kernels.layout import PAGE, Rows, Span
 from unabridged.engine.attention.kernels.numbers import INTERPRETED
 from unabridged.engine.attention.kernels.rope import RopeTables
-from unabridged.engine.attention.kernels.score_index_kernel import score_few, score_many
+from unabridged.engine.attention.kernels.score_index_few import score_few
+from unabridged.engine.attention.kernels.score_index_many import score_many
 from unabridged.models.kernels.launch import Argument, Launch, runs
 
 _POSITION = {"relative": 1, "infllm": 0}
-# Bytes of a tile, its keys at most, warps, stages of the pipeline where columns are few (decoding).
-_FEW = (16384, 1024, 4, 3)
+# Keys of a tile, warps, stages of the pipeline where columns are few (decoding).
+_FEW = (512, 4, 3)
 # Keys of a tile and warps by the columns that a program multiplies it with.
 _MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (128, 16)}
 _STAGES = 3
@@ -75,8 +76,7 @@ score_index = runs(plan_score_index)
 
 def _plan_few(rows: Rows, index: Codes, span: Span, chunk: int, scores: Tensor, columns: Columns) -> Launch:
     count, kv_heads = columns.coefficients.shape[:2]
-    size, most, warps, stages = _FEW
-    keys = min(most, size // index.width)
+    keys, warps, stages = _FEW
     fold = max(1, 32 // index.width)
     if chunk % fold or chunk > keys:
         raise ValueError(f"chunks of {chunk} keys: {fold} to {keys} are possible")
