@@ -1,9 +1,10 @@
 """A first stage over the index: a guess of every key's score, and the best of each chunk. See index.py for the format.
 
 Styles "relative" and "infllm" only: keys are not rotated there, queries stand at one position. Two launches: columns
-(index_columns.py), a small kernel that makes int8 columns of the queries, and scoring (score_index_few.py,
-score_index_many.py), which multiplies them with the planes of every key. A column's best is found on integers, one multiplication by the
-key's scale follows. Unpacking a key costs as much as multiplying it with tens of columns: neighbouring blocks share it.
+(index_columns.py), a small kernel that makes int8 columns of the queries, and scoring (score_index_few.py and
+score_index_many.py), which multiplies them with the planes of every key. A column's best is found on integers, one
+multiplication by the key's scale follows. Unpacking a key costs as much as multiplying it with tens of columns:
+neighbouring blocks share it.
 """
 
 from dataclasses import replace
