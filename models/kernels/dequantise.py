@@ -8,17 +8,10 @@ import triton.language as tl
 from torch import Tensor
 
 from unabridged.models.kernels.launch import Launch, runs
+from unabridged.models.kernels.nibbles import number
 from unabridged.models.kernels.w4 import HALF_ROWS, W4, dequantise_plain
 
 _STEPS = 8  # of 16 columns, a program
-
-
-@triton.jit
-def _number(words, NIBBLE: tl.constexpr):
-    """A nibble of words as a float32, times 2**-24 (even nibbles) or 2**-20: the bits are those of a small float16."""
-    if NIBBLE >= 2:
-        words = words >> 8
-    return (words & (0xF0 if NIBBLE % 2 else 0xF)).to(tl.float16, bitcast=True).to(tl.float32)
 
 
 @triton.jit
@@ -26,7 +19,7 @@ def _write(
     out, words, zero, scale, first, last, columns, at, column, NIBBLE: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     UNIT: tl.constexpr = 2.0**20 if NIBBLE % 2 else 2.0**24
-    w = (_number(words, NIBBLE) - _number(zero, NIBBLE)) * (scale.to(tl.float32) * UNIT)
+    w = (number(words, NIBBLE) - number(zero, NIBBLE)) * (scale.to(tl.float32) * UNIT)
     # [pairs of steps, step, r, c, h, u, p] to rows (u, r) and columns (pair, c, step, h, p).
     w = tl.permute(tl.reshape(w.to(tl.float16), [S // 2, 2, 8, 4, 2, 2, 2]), [5, 2, 0, 3, 1, 4, 6])
     w = tl.reshape(w, [16, S * 16]).to(out.dtype.element_ty)

@@ -14,10 +14,7 @@ _NUMBERS = 1024
 @triton.jit
 def activated(gate, ACTIVATION: tl.constexpr):
     """float32 to float32."""
-    if ACTIVATION == "silu":
-        inner = gate
-    else:
-        inner = 1.5957691216057308 * (gate + 0.044715 * gate * gate * gate)
+    inner = gate if ACTIVATION == "silu" else 1.5957691216057308 * (gate + 0.044715 * gate * gate * gate)
     return gate / (1.0 + tl.exp(-inner))
 
 

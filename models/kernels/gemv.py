@@ -4,6 +4,7 @@ Programs take a tile of the weights and a slice of K each. Inside a program warp
 with its own sums; these are added up in the end, always in the same order.
 """
 
+import os
 from dataclasses import dataclass
 
 import torch
@@ -12,30 +13,33 @@ from torch import Tensor
 
 from unabridged.models.config import Activation
 from unabridged.models.kernels.gate_product import gate_product_plain
-from unabridged.models.kernels.gemv_kernel import INTERPRETED, multiply
+from unabridged.models.kernels.gemv_kernel import multiply
 from unabridged.models.kernels.launch import Launch, runs
 from unabridged.models.kernels.w4 import W4, unpack
 
 ROWS = 16  # at most, of x
-_WARPS = 2048  # of a launch: enough to keep a large card's memory busy
+# Four warps each, and enough to fill a large card once: its multiprocessors then take turns at loading and multiplying.
+_PROGRAMS = 512
+# PTX does not run in Triton's interpreter.
+_PTX = os.environ.get("TRITON_INTERPRET") != "1"
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a launch shares out the work: `splits` slices of K, `warps` that share a slice's groups in a program, groups
-    that a warp takes `together`, `tiles` beside one another in a program, and whether nibbles are taken out by PTX."""
+    """How a launch shares out the work: `splits` slices of K, `warps` that share a slice's groups in a program. And
+    whether nibbles are taken out by PTX."""
 
     warps: int
     splits: int = 1
-    together: int = 1
-    tiles: int = 1
-    ptx: bool = not INTERPRETED
+    ptx: bool = _PTX
 
 
 def splits(w: W4) -> int:
-    """How many parts `multiply_parts` leaves of a product with `w`."""
-    groups = w.columns // w.group
-    return max(1, min(groups // 4, _WARPS // (4 * w.tiles)))
+    """How many parts `multiply_parts` leaves of a product with `w`: as many as make programs enough, fewer where warps
+    would otherwise get unequal shares."""
+    groups, most = w.columns // w.group, max(1, _PROGRAMS // w.tiles)
+    equal = [count for count in range(1, most + 1) if groups % (4 * count) == 0]
+    return equal[-1] if equal else max(1, min(most, groups // 4))
 
 
 def plan_whole(x: Tensor, w: W4, bias: Tensor | None, out: Tensor, tiling: Tiling | None = None) -> Launch:
@@ -44,19 +48,19 @@ def plan_whole(x: Tensor, w: W4, bias: Tensor | None, out: Tensor, tiling: Tilin
 
     x is multiplied in float16: of bfloat16 numbers past its range nothing finite comes out.
     """
-    return _plan(x, w, bias, out, tiling or Tiling(_warps(w, 16)))
+    return _plan(x, w, bias, out, tiling or Tiling(_warps(w, len(x))))
 
 
 def plan_parts(x: Tensor, w: W4, bias: Tensor | None, out: Tensor, tiling: Tiling | None = None) -> Launch:
     """`plan_whole` of slices of K, the first with the bias: out `[splits(w), T, rows]`, whose sum over the first
     dimension is the product."""
-    return _plan(x, w, bias, out, tiling or Tiling(_warps(w, 4), splits(w)))
+    return _plan(x, w, bias, out, tiling or Tiling(min(4, _most(w)), splits(w)))
 
 
 def plan_gated(x: Tensor, w: W4, activation: Activation, out: Tensor, tiling: Tiling | None = None) -> Launch:
     """out = activation(x gate^T) * (x up^T), of weights whose first half of rows is gate and whose second is up.
     out `[T, rows / 2]`; the rest as in `plan_whole`."""
-    return _plan(x, w, None, out, tiling or Tiling(_warps(w, 8)), activation)
+    return _plan(x, w, None, out, tiling or Tiling(_warps(w, len(x))), activation)
 
 
 multiply_whole = runs(plan_whole)
@@ -76,19 +80,25 @@ def gated_plain(x: Tensor, w: W4, activation: Activation) -> Tensor:
     return gate_product_plain(multiply_plain(x, w), activation)
 
 
-def _warps(w: W4, most: int) -> int:
-    return min(most, 1 << (w.columns // w.group - 1).bit_length())
+def _most(w: W4) -> int:
+    """Warps that all have a group."""
+    return 1 << (w.columns // w.group - 1).bit_length()
+
+
+def _warps(w: W4, rows: int) -> int:
+    """Of a program that takes all of K. More than eight have no registers for more than eight rows."""
+    wanted = 4 if w.tiles >= 400 else 8 if w.tiles >= 200 or rows > 8 else 16
+    return min(wanted, _most(w))
 
 
 def _plan(
     x: Tensor, w: W4, bias: Tensor | None, out: Tensor, tiling: Tiling, activation: Activation | None = None
 ) -> Launch:
-    rows, groups = x.shape[0], w.columns // w.group
+    rows, groups = len(x), w.columns // w.group
     share = triton.cdiv(groups, tiling.splits)
-    at_once = tiling.warps * tiling.together
     return Launch(
         multiply,
-        (triton.cdiv(w.tiles, tiling.tiles), tiling.splits),
+        (w.tiles, tiling.splits),
         {
             "x": x,
             "words": w.words.view(torch.int32),
@@ -98,28 +108,20 @@ def _plan(
             "out": out,
             "count": rows,
             "x_stride": x.stride(0),
-            "tiles": w.tiles,
             "half": w.rows // 2,
             "groups": groups,
             "share": share,
         },
         {
             "G": w.group,
-            "V": triton.cdiv(triton.next_power_of_2(rows), 8),
-            "WR": tiling.tiles,
-            "WK": tiling.warps,
-            "GI": tiling.together,
-            "EVEN": groups % tiling.splits == 0 and share % at_once == 0,
-            "ACTIVATION": activation or "none",
-            "PARTS": out.dim() == 3,
+            "V": 1 if rows <= 8 else 2,
             "P": triton.next_power_of_2(rows),
+            "W": tiling.warps,
+            "STEPS": triton.cdiv(share, tiling.warps),
+            "EVEN": groups % tiling.splits == 0 and share % tiling.warps == 0,
+            "ACTIVATION": activation,
             "PTX": tiling.ptx,
-            "BYTES": True,
-            "STEPS": triton.cdiv(share, at_once),
-            "UNROLL": 1,
-            "AHEAD": 0,
-            "CACHE": "",
         },
-        warps=tiling.tiles * tiling.warps,
+        warps=tiling.warps,
         stages=1,
     )

@@ -1,8 +1,8 @@
 """Loads whose first dimensions are a warp's lanes, so that what they read lies where a tensor-core product wants it.
 
 In a product of 16-bit numbers (m16n8k16) lane 4r + c of a warp holds rows r and r + 8 of the left operand, column r of
-the right one, and of both the summed places 2c, 2c + 1, 2c + 8, 2c + 9. Loads have six dimensions: [4 (c), 8 (r),
-warps, two of registers, contiguous].
+the right one, and of both the summed places 2c, 2c + 1, 2c + 8, 2c + 9. Loads have five dimensions: [4 (c), 8 (r),
+warps, registers, contiguous].
 """
 
 import triton
@@ -15,21 +15,24 @@ _FROM_LAST = tl.constexpr(tuple(map(int, triton.__version__.split(".")[:2])) >= 
 @triton.jit
 def _ordered(x):
     """x with its dimensions, but the contiguous one, in the order that puts lanes first: its own or the reverse."""
-    return tl.permute(x, [4, 3, 2, 1, 0, 5]) if _FROM_LAST else x
+    return tl.permute(x, [3, 2, 1, 0, 4]) if _FROM_LAST else x
 
 
 @triton.jit
-def read(pointers, mask, CACHE: tl.constexpr):
+def read(pointers, mask):
     """What `pointers` point to, 0 where not `mask` (None: everywhere)."""
     pointers = _ordered(pointers)
-    if mask is None:
-        x = tl.load(pointers, cache_modifier=CACHE)
-    else:
-        x = tl.load(pointers, mask=_ordered(mask), other=0, cache_modifier=CACHE)
+    x = tl.load(pointers) if mask is None else tl.load(pointers, mask=_ordered(mask), other=0)
     return _ordered(x)
 
 
 @triton.jit
-def read_some(pointers, mask, CACHE: tl.constexpr):
-    """`read`, anything where not `mask`."""
-    return _ordered(tl.load(_ordered(pointers), mask=_ordered(mask), cache_modifier=CACHE))
+def add_warps(y, W: tl.constexpr, X: tl.constexpr):
+    """`[W, X]`, a row a warp's, to its sum over warps `[X]`. Half and half: it goes through shared memory once, where
+    tl.sum would go twice and wait for its banks."""
+    y = tl.permute(y, [1, 0])
+    for i in tl.static_range(5):
+        if W >> i > 1:
+            first, second = tl.split(tl.reshape(y, [X, W >> (i + 1), 2]))
+            y = first + second
+    return tl.reshape(y, [X])

@@ -1,4 +1,4 @@
-"""Products of a few rows with int4 weights against the same in float32: whole, in parts, gated; odd sizes; PTX or not."""
+"""Products of a few rows with int4 weights against float32 ones: whole, in parts, gated; odd sizes; PTX or not."""
 
 import pytest
 import torch
@@ -92,7 +92,7 @@ def test_one_large_number_does_not_drown_the_others(device: str) -> None:
     assert float((out[0] - exact).abs().max()) < 5e-3
 
 
-@pytest.mark.parametrize("tiling", [Tiling(1), Tiling(2, tiles=2), Tiling(4, together=2), Tiling(2, splits=3)], ids=str)
+@pytest.mark.parametrize("tiling", [Tiling(1), Tiling(8), Tiling(2, splits=3)], ids=str)
 def test_however_the_work_is_shared_out(tiling: Tiling, device: str) -> None:
     w, x = _case(72, 640, 128, 5, device)
     out = _nan(tiling.splits, 5, 72, dtype=torch.float32, device=device)
