@@ -236,17 +236,15 @@ def test_a_row_moves_to_another_batch_with_its_masks(model: Models) -> None:
     config = replace(CONFIG, refresh=(64, 64, 64))
     ids = prompt(230, 8)
     engine = Engine(model, config)
-    stays, moves, into = engine.batch(1), engine.batch(1), engine.batch(2)
+    stays, moves, into = engine.batch(2), engine.batch(1), engine.batch(2)
     for batch in (stays, into):
+        # Whoever comes first into an empty batch renews.
         engine.start(batch, prompt(200, 9))
-        step(batch), step(batch)
-    stays.release(0)
-    for batch in (stays, moves):
-        row, token = engine.start(batch, ids)
-        assert row == 0
-    expected = [step(stays)[0] for _ in range(3)]
-    runs = engine.runs
-    into.admit(1, runs, len(ids), moves.release(0), token, Sampling())
+        step(batch)
+    engine.start(stays, ids)
+    expected = [step(stays)[1] for _ in range(3)]
+    _, token = engine.start(moves, ids)
+    into.admit(1, engine.runs, len(ids), moves.release(0), token, Sampling())
     assert [step(into)[1] for _ in range(3)] == expected
 
 
