@@ -26,8 +26,16 @@ class Teller:
     progress: "Callable[[Progress], None]"
 
 
-def quantise(model: Path, output: Path, text: str, device: Device, tell: Teller) -> None:
-    """The model at a folder or .gguf file into the new folder `output`; an interrupted run is taken up again.
+def quantise(
+    model: Path,
+    output: Path,
+    text: str,
+    device: Device,
+    tell: Teller,
+    settle: Callable[[Path], object] | None = None,
+) -> None:
+    """The model at a folder or .gguf file into the new folder `output`, or with `settle` from beside it to where that
+    puts it; an interrupted run is taken up again.
 
     Raises ModelError, ModelUnsupported or ModelDamaged before anything is computed, OSError when the disk fails.
     """
@@ -49,4 +57,4 @@ def quantise(model: Path, output: Path, text: str, device: Device, tell: Teller)
     if quantiser.narrowed:
         tell.remark(f"groups of {quantiser.group} weights: 128 does not divide this model's widths")
     tell.remark(f"reading {len(read)} pieces of {len(begin) + len(read[0])} tokens on {chosen}")
-    quantiser.run(output, tell.progress)
+    quantiser.run(output, tell.progress, settle)

@@ -31,8 +31,11 @@ def pieces(tokenizer: "Tokenizer", text: str, tokens: int, count: int) -> list[l
 
 
 def text_of_files(paths: Sequence[Path]) -> str:
-    """Raises ModelError for a file that is no text."""
-    return "\n\n".join(map(_read, paths))
+    """Raises ModelError for a file that is no text, or when all of them are empty."""
+    text = "\n\n".join(map(_read, paths))
+    if not text.strip():
+        raise ModelError(f"no text in {', '.join(map(str, paths))}", "give files of plain text")
+    return text
 
 
 def text_of_collection(library: "Library", collection: str) -> str:

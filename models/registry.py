@@ -130,7 +130,7 @@ class Registry:
         `name` is the source's own by default. Raises ModelError when it is taken, ModelUnsupported or ModelDamaged when
         the checkpoint cannot be run, before anything is copied.
         """
-        return self._add(source, name or _name_of(source), str(source.resolve()), progress, copy_hashed)
+        return self._add(source, name or name_of(source), str(source.resolve()), progress, copy_hashed)
 
     def adopt(self, folder: Path, name: str, source: str, progress: Progress | None = None) -> InstalledModel:
         """`add` for a checkpoint folder that was made for the registry: its files are not copied where they lie on the
@@ -234,7 +234,9 @@ class Registry:
 
     def _folder(self, name: str) -> Path:
         if not _is_name(name):
-            raise ModelError(f"{name!r} is not a model name", "use letters, digits, dots, dashes and underscores")
+            raise ModelError(
+                f"{name!r} is not a model name", "name it with letters, digits, dots, dashes and underscores"
+            )
         return self.directory / name
 
     @contextmanager
@@ -277,7 +279,8 @@ def _is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _name_of(source: Path) -> str:
+def name_of(source: Path) -> str:
+    """The name that a folder or file is installed under unless another is given."""
     resolved = source.resolve()
     name = resolved.stem if resolved.is_file() else resolved.name
     return name if _is_name(name) else re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:100]

@@ -12,6 +12,7 @@ from unabridged.app.commands.common import TEXT, App, examples, pass_app
 if TYPE_CHECKING:
     from unabridged.app.quantising import Device, Teller
     from unabridged.models.quantise.run import Progress
+    from unabridged.models.registry import InstalledModel
 
 _EXAMPLES = examples(
     "unabridged models quantize ~/Llama-3.1-8B-Instruct",
@@ -54,25 +55,44 @@ def quantize(
     chosen = name if output is not None else name or f"{found}-awq"
     if chosen is not None:
         app.registry.free(chosen)
-    target = output.expanduser() if output is not None else app.registry.directory / ".quantised" / f"{chosen}"
     text = _text(app, collection, texts)
+
+    def installed(model: "InstalledModel") -> None:
+        click.echo(f"installed {model.name} in {model.path}", err=True)
+
+    if output is None:
+        name = f"{chosen}"
+        with _telling(app) as tell:
+            # Installing is part of the work: interrupted, it is taken up as well.
+            quantise(
+                model,
+                app.registry.directory / ".quantised" / name,
+                text,
+                device,
+                tell,
+                lambda folder: installed(app.registry.adopt(folder, name, f"{model}, quantised")),
+            )
+        return
+    target = output.expanduser()
     with _telling(app) as tell:
         quantise(model, target, text, device, tell)
-    if output is not None:
-        click.echo(f"wrote {target}", err=True)
+    click.echo(f"wrote {target}", err=True)
     if chosen is not None:
-        registry, origin = app.registry, f"{model}, quantised"
-        installed = registry.add(target, chosen) if output is not None else registry.adopt(target, chosen, origin)
-        click.echo(f"installed {installed.name} in {installed.path}", err=True)
+        installed(app.registry.add(target, chosen))
 
 
 def _model(app: App, source: str) -> tuple[Path, str]:
     """Where it lies, and its name."""
+    from unabridged.models.errors import ModelNotFound
+    from unabridged.models.registry import name_of
+
     path = Path(source).expanduser()
     if not path.exists():
+        if "/" in source:
+            raise ModelNotFound(f"no model at {path}", "give a checkpoint's folder, a .gguf file or an installed model")
         path = app.registry.get(source).path
     path = path.resolve()
-    return path, path.stem if path.is_file() else path.name
+    return path, name_of(path)
 
 
 def _text(app: App, collection: str | None, texts: tuple[Path, ...]) -> str:

@@ -69,8 +69,11 @@ class Quantiser:
         rows = 2 * self._pieces.numel() * self._source.config.hidden * torch.float32.itemsize
         return in_layers // 2 + 3 * in_layers // self.group + 2 * (weights - in_layers) + rows
 
-    def run(self, output: Path, tell: Callable[[Progress], None]) -> None:
-        """Make the folder `output`, going on from what an earlier run with the same inputs left.
+    def run(
+        self, output: Path, tell: Callable[[Progress], None], settle: Callable[[Path], object] | None = None
+    ) -> None:
+        """Make the folder `output`, going on from what an earlier run with the same inputs left. `settle`: takes the
+        finished folder instead, and may delete it; only then does the rest of the work go.
 
         Raises ModelError when the folder is there or the disk has too little space; OSError when it fails.
         """
@@ -89,7 +92,7 @@ class Quantiser:
                 tell(Progress(index + 1, layers, each * (layers - index - 1)))
             work.write(layers + 1, other_tensors(self._source))
             describe(work.model, self._source, self._config, self.group)
-            work.finish()
+            work.finish(settle)
 
     def _check_space(self, folder: Path) -> None:
         there = sum(path.stat().st_size for path in folder.iterdir())

@@ -2,13 +2,14 @@
 
 A hidden folder beside the output holds the quantised model as it grows (`model/`), the rows that enter the next layer,
 and the fingerprint of what it is made from. Each file is written aside, flushed and renamed, the rows of a layer last:
-whatever happens, they say how many layers are done. The finished model is renamed to the output in one step.
+whatever happens, they say how many layers are done. The finished model is renamed to the output in one step, or taken
+from here.
 """
 
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -59,14 +60,18 @@ class Work:
         """Its file's name."""
         return f"model-{number:05}-of-{self._shards:05}.safetensors"
 
-    def finish(self) -> None:
-        """The model becomes the output; the rest goes."""
+    def finish(self, settle: Callable[[Path], object] | None) -> None:
+        """The model becomes the output, or what `settle` makes of its folder; then the rest goes. What fails here can
+        be taken up again, as the layers can."""
         for path in self.model.iterdir():
             with path.open("rb") as file:
                 sync(file.fileno())
         sync_folder(self.model)
-        self.model.rename(self._output)
-        sync_folder(self._output.parent)
+        if settle is None:
+            self.model.rename(self._output)
+            sync_folder(self._output.parent)
+        else:
+            settle(self.model)
         shutil.rmtree(self._folder)
 
     def _rows(self, done: int) -> Path:

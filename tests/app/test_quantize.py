@@ -110,10 +110,38 @@ def test_an_interrupted_command_goes_on(
     assert registry.get("mine-awq").window == 512
 
 
+def test_an_interrupted_installation_goes_on(
+    run: Run, source: Path, prose: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("unabridged.models.registry.link_hashed", interrupted)
+        code, _, error = run(str(source), "--text", str(prose))
+    assert code == cli.INTERRUPTED
+    assert "the same command goes on with them" in error
+    assert registry.list() == []
+    code, _, error = run(str(source), "--text", str(prose))
+    assert code == 0
+    assert "layer 2 of 2" in error
+    assert "layer 1 of 2" not in error
+    assert registry.verify("mine-awq") == []
+    assert list((registry.directory / ".quantised").iterdir()) == []
+
+
+def test_any_folder_name_makes_a_model_name(run: Run, source: Path, prose: Path, registry: Registry) -> None:
+    odd = source.rename(source.with_name("my ü model"))
+    assert run(str(odd), "--text", str(prose))[0] == 0
+    assert [model.name for model in registry.list()] == ["my-model-awq"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["none"], "no model none in"),
+        (["{source}/none"], "no model at {source}/none"),
+        (["{source}", "--text", "{blank}"], "no text in {blank}"),
         (["{source}", "--text", "{prose}", "--collection", "default"], "exclude each other"),
         (["{source}", "--text", "{short}"], "characters of text are too few"),
         (["{source}", "--collection", "none"], "none"),
@@ -132,7 +160,10 @@ def test_what_cannot_be_done_is_one_line(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     short = tmp_path / "short.txt"
     short.write_text("A line.")
-    code, _, error = run(*(one.format(source=source, prose=prose, short=short) for one in arguments))
+    blank = tmp_path / "blank.txt"
+    blank.write_text(" \n" * 20_000)
+    files = {"source": source, "prose": prose, "short": short, "blank": blank}
+    code, _, error = run(*(one.format(**files) for one in arguments))
     assert code in (cli.FAILED, cli.USAGE)
-    assert said in error
+    assert said.format(**files) in error
     assert error.count("\n") == 1
