@@ -30,7 +30,7 @@ def _write(
 
 @triton.jit
 def _dequantise(
-    words, scales, zeros, out, first, count, columns, G: tl.constexpr, S: tl.constexpr,
+    words, scales, zeros, out, first, count, columns, half_length, G: tl.constexpr, S: tl.constexpr,
 ):  # fmt: skip
     tile = first // 32 + tl.program_id(0)
     s = tl.program_id(1) * S + tl.arange(0, S)[:, None, None, None]
@@ -47,7 +47,7 @@ def _dequantise(
         for b in tl.static_range(2):
             scale = tl.load(scales + info * 4 + half * 2 + b, mask=known, other=0.0)
             _write(
-                out + half * count.to(tl.int64) * columns, packed, zero, scale, first, first + count, columns,
+                out + half * half_length, packed, zero, scale, first, first + count, columns,
                 tile * 32 + b * 16, column, half * 2 + b, S,
             )  # fmt: skip
 
@@ -70,6 +70,7 @@ def plan_dequantise(w: W4, first: int, out: Tensor) -> Launch:
             "first": first,
             "count": count,
             "columns": w.columns,
+            "half_length": out.stride(0),
         },
         {"G": w.group, "S": _STEPS},
         warps=4,

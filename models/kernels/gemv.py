@@ -18,7 +18,7 @@ from unabridged.models.kernels.launch import Launch, runs
 from unabridged.models.kernels.w4 import W4, unpack
 
 ROWS = 16  # at most, of x
-# Four warps each, and enough to fill a large card once: its multiprocessors then take turns at loading and multiplying.
+# Of four warps, in a launch in parts: about four for each multiprocessor of a large card, all at once.
 _PROGRAMS = 512
 # PTX does not run in Triton's interpreter.
 _PTX = os.environ.get("TRITON_INTERPRET") != "1"
