@@ -64,7 +64,7 @@ def _check_shapes(config: ModelConfig, shapes: Mapping[str, list[int]]) -> None:
             wanted[piece.name + ".weight"] = [piece.rows, matrix.columns]
             if matrix.bias:
                 wanted[piece.name + ".bias"] = [piece.rows]
-    missing = [name for name in wanted if name not in shapes and not _is_packed(config, name, shapes)]
+    missing = [one for name in wanted for one in _lacking(config, name, shapes)]
     if missing:
         raise ModelDamaged(f"{len(missing)} weights are missing ({', '.join(missing[:3])}, ...)", "copy all its files")
     for name, shape in wanted.items():
@@ -72,9 +72,14 @@ def _check_shapes(config: ModelConfig, shapes: Mapping[str, list[int]]) -> None:
             raise ModelDamaged(f"{name} has shape {shapes[name]}, its configuration says {shape}")
 
 
-def _is_packed(config: ModelConfig, name: str, shapes: Mapping[str, list[int]]) -> bool:
-    stem = name.removesuffix(".weight")
-    return config.quantisation is not None and any(stem + kind in shapes for kind in PACKED)
+def _lacking(config: ModelConfig, name: str, shapes: Mapping[str, list[int]]) -> list[str]:
+    """What is missing of a weight that may be stored as it is or quantised."""
+    form, stem = config.quantisation, name.removesuffix(".weight")
+    if name in shapes or form is None or stem == name:
+        return [] if name in shapes else [name]
+    parts = [stem + part for part in form.parts]
+    missing = [part for part in parts if part not in shapes]
+    return [name] if missing == parts else missing
 
 
 def _shapes(path: Path) -> dict[str, list[int]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.foreign import Reader
 
 # Neighbouring columns that share a scale, as the kernels take them.
 GROUPS = (32, 64, 128)
@@ -33,6 +34,14 @@ class Quantisation:
     group: int
     zeros: bool
     skipped: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """How the names of a quantised projection's tensors end."""
+        if self.layout == "awq":
+            return ".qweight", ".qzeros", ".scales"
+        zeros = (".weight_zero_point",) if self.zeros else ()
+        return ".weight_packed", ".weight_scale", ".weight_shape", *zeros
 
 
 def quantisation_of(raw: Mapping[str, Any]) -> Quantisation | None:
@@ -82,9 +91,11 @@ def _compressed(found: Mapping[str, Any]) -> Quantisation:
     form = found.get("format", "of no named format")
     if form != "pack-quantized":
         raise ModelUnsupported(f"compressed-tensors {form}", f"pack-quantized with 4 bits is run: {_OTHERWISE}")
-    if (found.get("sparsity_config") or {}).get("format", "dense") != "dense":
-        raise ModelUnsupported(f"sparse weights ({found['sparsity_config']['format']})", _OTHERWISE)
-    if (found.get("transform_config") or {}).get("config_groups"):
+    read = Reader("quantization_config", found)
+    sparsity, transform = read.inner("sparsity_config"), read.inner("transform_config")
+    if sparsity is not None and (kind := sparsity.raw.get("format", "dense")) != "dense":
+        raise ModelUnsupported(f"sparse weights ({kind})", _OTHERWISE)
+    if transform is not None and transform.get("config_groups"):
         raise ModelUnsupported("compressed-tensors with transforms of activations", _OTHERWISE)
     groups = found.get("config_groups")
     if not isinstance(groups, Mapping) or not groups:
@@ -106,7 +117,8 @@ def _scheme(name: str, group: Any) -> tuple[int, bool]:
             raise ModelUnsupported(f"{where} quantises {part}", "use a checkpoint that quantises weights only (W4A16)")
     if group.get("format") not in (None, "pack-quantized"):
         raise ModelUnsupported(f"{where} has format {group['format']}", _OTHERWISE)
-    weights = group.get("weights") or {}
+    inner = Reader(where, group).inner("weights")
+    weights: Mapping[str, Any] = {} if inner is None else inner.raw
     kind, strategy, order = (weights.get(key) for key in ("type", "strategy", "actorder"))
     if kind != "int":
         raise ModelUnsupported(f"{where} has weights of type {kind}", _OTHERWISE)

@@ -37,8 +37,8 @@ def read(found: object) -> Quantisation | None:
 def compressed(group: dict[str, Any] | None = None, **weights: Any) -> dict[str, Any]:
     """COMPRESSED with changes to its group and the group's weights."""
     found = deepcopy(COMPRESSED)
-    found["config_groups"]["group_0"].update(group or {})
     found["config_groups"]["group_0"]["weights"].update(weights)
+    found["config_groups"]["group_0"].update(group or {})
     return found
 
 
@@ -120,6 +120,9 @@ def test_schemes_that_differ_are_refused() -> None:
         ("awq", "is 'awq', not an object"),
         (AWQ | {"modules_to_not_convert": "lm_head"}, "modules_to_not_convert is 'lm_head'"),
         (COMPRESSED | {"config_groups": {}}, "lacks config_groups"),
+        (COMPRESSED | {"sparsity_config": [1]}, r"sparsity_config is \[1\], not an object"),
+        (COMPRESSED | {"transform_config": "none"}, "transform_config is 'none', not an object"),
+        (compressed({"weights": [4]}), r"weights is \[4\], not an object"),
     ],
 )
 def test_a_broken_file_is_damaged(found: object, message: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from benchmarks.byte_tokenizer import save_tokenizer
+from benchmarks.checkpoint import Format, write
 from safetensors.torch import load_file, save_file
 from tests.models.conftest import TinyLlama
 
@@ -133,6 +134,22 @@ def test_a_checkpoint_with_the_wrong_weights_is_refused(
     with pytest.raises(ModelDamaged, match=message):
         registry.add(folder)
     assert registry.list() == []
+
+
+@pytest.mark.parametrize(("form", "part"), [("gemm", "qzeros"), ("compressed", "weight_zero_point")])
+def test_a_4_bit_checkpoint_with_a_part_missing_is_refused(
+    registry: Registry, tmp_path: Path, form: Format, part: str
+) -> None:
+    folder = tmp_path / "int4"
+    write(folder, form=form)
+    registry.add(folder, "whole")
+    (file,) = folder.glob("*.safetensors")
+    (folder / "model.safetensors.index.json").unlink()
+    weights = load_file(file)
+    del weights[f"model.layers.1.mlp.up_proj.{part}"]
+    save_file(weights, file)
+    with pytest.raises(ModelDamaged, match=rf"1 weights are missing \(model\.layers\.1\.mlp\.up_proj\.{part}"):
+        registry.add(folder)
 
 
 def test_a_checkpoint_in_parts_is_refused_when_one_is_missing_or_there_twice(
