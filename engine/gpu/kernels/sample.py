@@ -27,7 +27,8 @@ from unabridged.models.kernels.launch import Argument, Launch, runs
 BLOCK = 2048
 # Bins of half a unit of log-probability, 32 units down from the likeliest: nothing that matters lies below.
 BINS, FINE = 64, 2
-_TILE = 1024
+# Keys that `settle` looks at together, in short lists and in others.
+_SHORT, _TILE = 256, 1024
 
 
 class SampleState:
@@ -126,7 +127,7 @@ def plan_sample(logits: Tensor, state: SampleState, out: Tensor) -> tuple[Launch
     return (
         launch(survey, (splits, rows), split),
         launch(collect, (splits, rows), split | joined),
-        launch(settle, (rows,), joined | {"TILE": _TILE}),
+        launch(settle, (rows,), joined | {"SHORT": _SHORT, "TILE": _TILE}),
     )
 
 

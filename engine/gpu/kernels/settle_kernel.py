@@ -9,7 +9,7 @@ import triton.language as tl
 from unabridged.engine.gpu.kernels.sample_kernel import LOWEST, key_of, peaks_of, settings_of, uniform, weight
 
 # Keys that one round of a search compares with.
-_WAYS = tl.constexpr(16)
+_WAYS = tl.constexpr(8)
 
 
 @triton.jit
@@ -93,10 +93,22 @@ def _draw(keys, number, cut, ties, aim, top, TILE: tl.constexpr):
 
 
 @triton.jit
+def _place(
+    keys, number, least, mass, aim, random, top, top_k, top_p, min_p, cuts, TILE: tl.constexpr
+):  # fmt: skip
+    """Of the key that is drawn."""
+    cut, ties = tl.full((), LOWEST, tl.int32), tl.full((), 0, tl.int32)
+    if cuts:
+        cut, ties, mass = _cut(keys, number, least, mass, top, top_k, top_p, min_p, TILE)
+        aim = mass * random
+    return _draw(keys, number, cut, ties, aim, top, TILE)
+
+
+@triton.jit
 def settle(
     seen, temperatures, penalties, top_ks, top_ps, min_ps, seeds, steps,
     peaks, firsts, totals, keys, tokens, numbers, leasts, aims, out, vocabulary, splits,
-    SPLITS: tl.constexpr, TILE: tl.constexpr,
+    SPLITS: tl.constexpr, SHORT: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0)
     # All asked for at once: a greedy row waits for memory and little else.
@@ -107,15 +119,16 @@ def settle(
     choice = tl.min(tl.where(peak == top, first, vocabulary), 0)
     if temperature > 0.0:
         top_k, top_p, min_p, cuts = settings_of(top_ks, top_ps, min_ps, row)
-        number, aim = tl.load(numbers + row), tl.load(aims + row)
+        number, least, aim = tl.load(numbers + row), tl.load(leasts + row), tl.load(aims + row)
+        random = uniform(tl.load(seeds + row), step)
+        mass = tl.sum(tl.load(totals + row * splits + s, s < splits, 0.0) * tl.exp(peak - top), 0)
         listed = row.to(tl.int64) * vocabulary
-        keys += listed
-        cut, ties = tl.full((), LOWEST, tl.int32), tl.full((), 0, tl.int32)
-        if cuts:
-            mass = tl.sum(tl.load(totals + row * splits + s, s < splits, 0.0) * tl.exp(peak - top), 0)
-            cut, ties, mass = _cut(keys, number, tl.load(leasts + row), mass, top, top_k, top_p, min_p, TILE)
-            aim = mass * uniform(tl.load(seeds + row), step)
-        choice = tl.load(tokens + listed + _draw(keys, number, cut, ties, aim, top, TILE))
+        # Most lists are short, and a tile of their size is less work.
+        if number <= SHORT:
+            at = _place(keys + listed, number, least, mass, aim, random, top, top_k, top_p, min_p, cuts, SHORT)
+        else:
+            at = _place(keys + listed, number, least, mass, aim, random, top, top_k, top_p, min_p, cuts, TILE)
+        choice = tl.load(tokens + listed + at)
     tl.store(out + row, choice.to(tl.int64))
     if penalty != 1.0:
         tl.store(seen + row.to(tl.int64) * vocabulary + choice, 1)
