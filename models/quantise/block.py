@@ -35,7 +35,7 @@ class Block:
         self._weights, self._rows = weights, rows
         self._attend = Causal(config, rows.shape[1], rows.device)
         self._attended: list[Tensor] = []
-        self._mixed: list[Tensor] = []
+        self._fed: list[Tensor] = []
 
     def observe(self) -> tuple[Tensor, dict[str, Tensor]]:
         """The rows that leave the layer, and for each projection the rows `[P T, in]` that it reads."""
@@ -53,9 +53,9 @@ class Block:
     def mlp_error(self, gate_up: Tensor, x: Tensor) -> Tensor:
         """Squared error of the MLP's output for its inputs `x` `[P T, hidden]` with this `gate_up`."""
         pieces = x.split(self._rows.shape[1])
-        if not self._mixed:
-            self._mixed = list(self._mlp({}, pieces))
-        return _squared(zip(self._mlp({"gate_up": gate_up}, pieces), self._mixed, strict=True))
+        if not self._fed:
+            self._fed = list(self._mlp({}, pieces))
+        return _squared(zip(self._mlp({"gate_up": gate_up}, pieces), self._fed, strict=True))
 
     def _mlp(self, changed: Weights, pieces: tuple[Tensor, ...]) -> Iterator[Tensor]:
         layer = self._layer(lambda place: self._linear(place, changed))
