@@ -1,9 +1,9 @@
 """The residual stream on a GPU: sums wait for the next norm, and one kernel adds them and norms the stream.
 
-The stream is float32 whatever the model's dtype and however many tokens a pass has: a decoded token and one of a prompt
-get the same rows, and the 64 sums of an 8B model are not rounded to 11 bits (or 8) each. For a prompt that is memory
-and time: 32K tokens of 4096 numbers take 512 MiB instead of 256 beside the 1.75 GiB of one layer's gate and up
-projection, and a norm moves 12 bytes a number instead of 8, about a hundredth of the time of the layers' products.
+The stream is float32 whatever the model's dtype and however many tokens a pass has: the 64 sums of an 8B model are not
+rounded to 11 bits (or 8) each, in a prompt no more than in decoding. For a prompt that is memory and time: 32K tokens
+of 4096 numbers take 512 MiB instead of 256 beside the 1.75 GiB of one layer's gate and up projection, and a norm moves
+12 bytes a number instead of 8.
 
 A CUDA device; the same in every run.
 """
