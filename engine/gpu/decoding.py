@@ -50,8 +50,16 @@ class Answering:
         return self.seat[0].length(self.seat[1]) if self.seat else self.length
 
 
-# One launched step: whose tokens it makes, in which row, and what is to be seen of it.
-_Flight = list[tuple[int, Answering, Look | None]]
+@dataclass
+class _Seat:
+    """Of one launched step: a row, whose token it makes, and what is to be seen of it."""
+
+    row: int
+    one: Answering
+    look: Look | None = None
+
+
+_Flight = list[_Seat]
 
 
 class Decoder:
@@ -134,25 +142,25 @@ class Decoder:
 
     def _launch(self, batch: DecodeBatch) -> None:
         batch.launch()
-        flight: _Flight = []
-        for one in self._in(batch):
-            assert one.seat is not None
-            row, look = one.seat[1], None
-            # At once, then rows one after the other.
-            if one.span and (one.steps == 0 or (one.steps + row) % _LOOKING == 0):
-                look = Look(batch.masses(row), one.span)
-            one.steps += 1
-            flight.append((row, one, look))
+        flight = [_Seat(one.seat[1], one) for one in self._in(batch) if one.seat]
+        # Before anybody looks: that takes memory, and whoever finds none fails alone.
         self._flights[id(batch)].append(flight)
+        for seat in flight:
+            one, done = seat.one, seat.one.steps
+            one.steps += 1
+            # At once, then rows one after the other.
+            if one.span and (done == 0 or (done + seat.row) % _LOOKING == 0):
+                seat.look = Look(batch.masses(seat.row), one.span)
 
     def _collect(self, batch: DecodeBatch) -> None:
         ids = batch.collect()
-        for row, one, look in self._flights[id(batch)].popleft():
-            one.waiting.append(ids[row])
-            one.tokens.append(ids[row])
+        for seat in self._flights[id(batch)].popleft():
+            one, token = seat.one, ids[seat.row]
+            one.waiting.append(token)
+            one.tokens.append(token)
             one.length += 1
             one.drawn += 1
-            one.look = look or one.look
+            one.look = seat.look or one.look
 
     def _settle(self) -> None:
         """Everybody who sits, to where he belongs."""

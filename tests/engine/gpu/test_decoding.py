@@ -6,6 +6,7 @@ from tests.engine.tiny import save_tiny
 
 from unabridged.engine.attention.config import AttentionConfig, LayerAttention, Stage
 from unabridged.engine.events import Sampling
+from unabridged.engine.gpu import decoding
 from unabridged.engine.gpu.batch import DecodeBatch
 from unabridged.engine.gpu.decoding import Answering, Decoder
 from unabridged.engine.gpu.pool import GpuPool
@@ -52,6 +53,24 @@ def test_one_alone_has_a_batch_of_one_row_and_two_share(model: Llama) -> None:
     answers.decoder.leave(first)
     assert second.seat == (answers.decoder.alone, 0)
     assert len(answers.decoder) == 1
+
+
+def test_a_look_that_finds_no_memory_is_the_end_of_one_answer(model: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(masses: torch.Tensor, span: range) -> None:
+        raise torch.OutOfMemoryError(f"no memory for {len(masses)} masses of {span}")
+
+    alone = Answers(model)
+    one = alone.begin(17, 2)
+    expected = [alone.decoder.next(one) for _ in range(2)]
+    answers = Answers(model)
+    looks, other = answers.begin(20, 1), answers.begin(17, 2)
+    looks.span = range(16)
+    with monkeypatch.context() as patched:
+        patched.setattr(decoding, "Look", full)
+        with pytest.raises(torch.OutOfMemoryError):
+            answers.decoder.next(looks)
+    answers.decoder.leave(looks)
+    assert [answers.decoder.next(other) for _ in range(2)] == expected
 
 
 @pytest.mark.thorough
