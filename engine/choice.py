@@ -1,6 +1,7 @@
 """Which device the torch engine computes on: a GPU that can, else the CPU. Loads no kernels where there is no GPU."""
 
 import logging
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,6 +29,8 @@ def load(model_dir: Path, options: EngineOptions) -> Backend:
     except (EngineUnavailable, ModelUnsupported, OutOfMemory) as error:
         log.info("the CPU is used: %s", error)
         notes = (_not_used(error),) if torch.cuda.is_available() else ()
+    # What was loaded before that is other programs' again.
+    torch.cuda.empty_cache()
     return TorchBackend(model_dir, options, notes)
 
 
@@ -37,7 +40,13 @@ def load_gpu(model_dir: Path, options: EngineOptions) -> Backend:
     check_gpu()
     from unabridged.engine.gpu.backend import GpuBackend
 
-    return GpuBackend(model_dir, options)
+    try:
+        return GpuBackend(model_dir, options)
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(
+            f"the GPU's memory does not hold {model_dir.name} and what it computes with",
+            "close other programs on it, take a smaller model, or unabridged config set engine.device cpu",
+        ) from error
 
 
 def check_gpu() -> None:
@@ -54,6 +63,20 @@ def check_gpu() -> None:
         )
     if find_spec("triton") is None:
         raise EngineUnavailable("Triton is not installed", "pip install 'unabridged[gpu]'")
+    _check_triton()
+
+
+def _check_triton() -> None:
+    """Triton builds its connection to the GPU on each machine anew, the first time that it is used there."""
+    from triton.runtime import driver
+
+    try:
+        driver.active.get_current_target()
+    except (RuntimeError, OSError, AssertionError, subprocess.SubprocessError) as error:
+        why = str(error).partition("\n")[0]
+        raise EngineUnavailable(
+            f"Triton does not start: {why}", "install a C compiler and Python's headers: apt install gcc python3-dev"
+        ) from error
 
 
 def _not_used(error: UnabridgedError) -> str:

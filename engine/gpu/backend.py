@@ -15,7 +15,7 @@ from unabridged.engine.attention.config import AttentionConfig, choose, for_wind
 from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.attention.support import gpu_refusal
-from unabridged.engine.errors import BadRequest
+from unabridged.engine.errors import BadRequest, EngineUnavailable
 from unabridged.engine.events import PROTOCOL, AttentionChoice, Event, Generate, Prefill, Ready
 from unabridged.engine.gpu.memory import Workspace, pool_bytes
 from unabridged.engine.gpu.pool import K_SCALE, V_SCALE, GpuPool
@@ -61,17 +61,18 @@ class GpuBackend:
         """Loads the model, takes the pool's memory and records the steps of decoding. `device`: the CPU for Triton's
         interpreter, which needs `kv_bytes`; `dtype`: of the model, by default as it is stored.
 
-        Raises ModelUnsupported for a model that the GPU does not run, OutOfMemory, ModelError or StoreError.
+        Raises ModelUnsupported for a model that the GPU does not run, EngineUnavailable for a KV type that it does not
+        store, OutOfMemory, ModelError or StoreError.
         """
         began = time.perf_counter()
         self._options, self._name, self._device = options, model_dir.name, torch.device(device)
         self.slots, chunk = options.slots or SLOTS, options.prefill_chunk or CHUNK
+        kind = _kv_type(options, self._device)
         _refuse(open_checkpoint(model_dir)[0])
         manifest, tokenizer = read_manifest(model_dir), Tokenizer.load(model_dir)
         model, report = load(model_dir, dtype, device=self._device, head_bits=options.head_bits)
         self._config = model.config
         bases, self._notes = _bases(model_dir, manifest.fingerprint)
-        kind = _kv_type(options, self._device)
         pool = GpuPool(
             *(self._config.layers, self._config.kv_heads, self._config.head_dim),
             options.kv_bytes or self._room(bases, kind, chunk),
@@ -173,10 +174,18 @@ def _bases(model_dir: Path, fingerprint: str) -> tuple[Sequence[Basis], tuple[st
 
 
 def _kv_type(options: EngineOptions, device: torch.device) -> torch.dtype:
-    if options.kv_dtype != "auto":
-        return _DTYPES[options.kv_dtype]
+    """How KV is stored. Raises EngineUnavailable for what the device does not convert to."""
     fp8 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _FP8
-    return torch.float8_e4m3fn if fp8 else torch.bfloat16
+    if options.kv_dtype == "auto":
+        return torch.float8_e4m3fn if fp8 else torch.bfloat16
+    kind = _DTYPES[options.kv_dtype]
+    if kind == torch.float8_e4m3fn and device.type == "cuda" and not fp8:
+        found = "{}.{}".format(*torch.cuda.get_device_capability(device))
+        raise EngineUnavailable(
+            f"KV in float8_e4m3fn needs compute capability 8.9, this GPU has {found}",
+            "unabridged config set engine.kv_dtype auto",
+        )
+    return kind
 
 
 def _fingerprint(weights: str, tokenizer: str, kind: torch.dtype, head_bits: int) -> str:

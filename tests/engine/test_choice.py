@@ -9,7 +9,7 @@ from tests.engine.tiny import save_tiny
 from unabridged.app.assembly import worker_backend
 from unabridged.app.settings import EngineSettings, Settings
 from unabridged.engine import choice
-from unabridged.engine.errors import EngineUnavailable
+from unabridged.engine.errors import EngineUnavailable, OutOfMemory
 from unabridged.engine.generate import TorchBackend
 from unabridged.engine.options import EngineOptions
 
@@ -37,6 +37,45 @@ def test_a_gpu_that_is_not_used_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     ready = choice.load(save_tiny(tmp_path / "tiny"), EngineOptions(threads=1, kv_bytes=1 << 20)).ready()
     assert ready.device == "cpu"
     assert ready.notes[0].startswith("the GPU is not used: Tesla T4 has compute capability 7.5")
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that can, as far as torch says."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 9))
+
+
+@pytest.mark.usefixtures("card")
+@pytest.mark.parametrize(("cc", "why"), [(None, "Failed to find C compiler"), ("/nowhere/cc", "/nowhere/cc")])
+def test_without_a_c_compiler_the_gpu_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cc: str | None, why: str
+) -> None:
+    # Triton asks for the driver's library first.
+    monkeypatch.setenv("TRITON_LIBCUDA_PATH", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    if cc is not None:
+        monkeypatch.setenv("CC", cc)
+    with pytest.raises(EngineUnavailable, match=f"^Triton does not start: .*{why}.*apt install gcc"):
+        choice.load_gpu(tmp_path, EngineOptions())
+
+
+@pytest.mark.usefixtures("card")
+def test_a_gpu_that_others_fill_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 112.00 MiB.")
+
+    monkeypatch.setattr(choice, "check_gpu", lambda: None)
+    monkeypatch.setattr("unabridged.engine.gpu.backend.load", full)
+    model, options = save_tiny(tmp_path / "tiny"), EngineOptions(threads=1, kv_bytes=1 << 20)
+    with pytest.raises(OutOfMemory, match="does not hold tiny"):
+        choice.load_gpu(model, options)
+    ready = choice.load(model, options).ready()
+    assert ready.device == "cpu"
+    assert ready.notes[0].startswith("the GPU is not used: the GPU's memory does not hold tiny")
 
 
 def test_eight_bits_are_for_gpus(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from tests.engine.tiny import save_tiny
 
 from unabridged.engine.backend import Backend
-from unabridged.engine.errors import BadRequest
+from unabridged.engine.errors import BadRequest, EngineUnavailable
 from unabridged.engine.events import (
     AttentionChoice,
     Event,
@@ -202,6 +202,12 @@ def test_stored_segments_come_back_from_the_disk(gpu: Make, tmp_path: Path) -> N
     assert read(events, "read") == 0
     assert one.ready().fingerprint == gpu().ready().fingerprint
     assert one.ready().fingerprint != gpu(kv_dtype="bfloat16").ready().fingerprint
+
+
+def test_eight_bits_on_a_card_without_them_are_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 6))
+    with pytest.raises(EngineUnavailable, match=r"8\.9, this GPU has 8\.6"):
+        GpuBackend(model, EngineOptions(kv_dtype="float8_e4m3fn"), "cuda:0")
 
 
 def test_what_the_kernels_do_not_do_is_refused_by_name(gpu: Make) -> None:
