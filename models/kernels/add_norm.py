@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unabridged.models.kernels.launch import Argument, Launch, runs
+from unabridged.models.kernels.overlap import let_next_begin, overlaps, wait
 
 # Rows up to which a row has as many threads as there are; with more, rows fill the card.
 _FEW = 132
@@ -36,13 +37,16 @@ def _add(x, parts, into, numbers, PARTS: tl.constexpr, BLOCK: tl.constexpr):
 @triton.jit
 def _add_norm(
     x, parts, into, weight, out, numbers, eps,
-    H: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr,
+    H: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     column = tl.arange(0, WIDTH)
     inside = column < H
     at = tl.program_id(0).to(tl.int64) * H + column
     # Asked for early: it waits beside the parts, not behind their sum.
     scale = tl.load(weight + column, inside, 0.0).to(tl.float32)
+    if OVERLAP:
+        let_next_begin()
+        wait()
     total = _sum(x, parts, at, inside, numbers, PARTS)
     if into is not None:
         tl.store(into + at, total, inside)
@@ -62,21 +66,30 @@ def plan_add(x: Tensor, parts: Tensor, into: Tensor) -> Launch:
 
 
 def plan_add_norm(
-    x: Tensor, parts: Tensor | None, into: Tensor | None, weight: Tensor, eps: float, out: Tensor
+    x: Tensor,
+    parts: Tensor | None,
+    into: Tensor | None,
+    weight: Tensor,
+    eps: float,
+    out: Tensor,
+    overlap: bool | None = None,
 ) -> Launch:
     """into = x + parts[0] + parts[1] + ..., as `plan_add`; out = into / sqrt(mean(into^2) + eps) * weight.
 
     parts None adds nothing; into None: the sum is normed and not kept. weight `[H]`, out `[M, H]`; any floating dtypes,
-    all contiguous. out is of the sum before it is rounded to into's dtype.
+    all contiguous. out is of the sum before it is rounded to into's dtype. overlap: begin while the kernel before it
+    ends (None: where the card can).
     """
     rows, hidden = x.shape
+    overlap = overlaps(x.device) if overlap is None else overlap
     width = triton.next_power_of_2(hidden)
     return Launch(
         _add_norm,
         (rows,),
         {"x": x, "parts": parts, "into": into, "weight": weight, "out": out, "numbers": x.numel(), "eps": eps},
-        {"H": hidden, "WIDTH": width, "PARTS": 0 if parts is None else len(parts)},
+        {"H": hidden, "WIDTH": width, "PARTS": 0 if parts is None else len(parts), "OVERLAP": overlap},
         warps=max(1, min(32 if rows <= _FEW else 8, width // 128)),
+        overlap=overlap,
     )
 
 

@@ -15,6 +15,7 @@ from unabridged.models.config import Activation
 from unabridged.models.kernels.gate_product import gate_product_plain
 from unabridged.models.kernels.gemv_kernel import multiply
 from unabridged.models.kernels.launch import Launch, runs
+from unabridged.models.kernels.overlap import overlaps
 from unabridged.models.kernels.w4 import W4, unpack
 
 ROWS = 16  # at most, of x
@@ -27,11 +28,13 @@ _PTX = os.environ.get("TRITON_INTERPRET") != "1"
 @dataclass(frozen=True)
 class Tiling:
     """How a launch shares out the work: `splits` slices of K, `warps` that share a slice's groups in a program. And
-    whether nibbles are taken out by PTX."""
+    whether nibbles are taken out by PTX, and whether weights are fetched before the kernel before this one has ended
+    (None: where the card can)."""
 
     warps: int
     splits: int = 1
     ptx: bool = _PTX
+    overlap: bool | None = None
 
 
 def splits(w: W4) -> int:
@@ -96,6 +99,7 @@ def _plan(
 ) -> Launch:
     rows, groups = len(x), w.columns // w.group
     share = triton.cdiv(groups, tiling.splits)
+    overlap = overlaps(x.device) if tiling.overlap is None else tiling.overlap
     return Launch(
         multiply,
         (w.tiles, tiling.splits),
@@ -121,7 +125,9 @@ def _plan(
             "EVEN": groups % tiling.splits == 0 and share % tiling.warps == 0,
             "ACTIVATION": activation,
             "PTX": tiling.ptx,
+            "OVERLAP": overlap,
         },
         warps=tiling.warps,
         stages=1,
+        overlap=overlap,
     )

@@ -13,6 +13,7 @@ import triton.language as tl
 from unabridged.models.kernels.gate_product import activated
 from unabridged.models.kernels.lanes import add_warps, read
 from unabridged.models.kernels.nibbles import number, pairs
+from unabridged.models.kernels.overlap import let_next_begin, wait
 
 
 @triton.jit
@@ -99,7 +100,7 @@ def _finished(a0, a1, a2, a3, P: tl.constexpr, V: tl.constexpr, W: tl.constexpr)
 def multiply(
     x, words, scales, zeros, bias, out, count, x_stride, half, groups, share,
     G: tl.constexpr, V: tl.constexpr, P: tl.constexpr, W: tl.constexpr, STEPS: tl.constexpr, EVEN: tl.constexpr,
-    ACTIVATION: tl.constexpr, PTX: tl.constexpr,
+    ACTIVATION: tl.constexpr, PTX: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
     tile, split = tl.program_id(0), tl.program_id(1)
     # Rows of x take every STRIDE-th of a product's columns: the columns between are then dropped inside a thread.
@@ -118,6 +119,9 @@ def multiply(
     a0 = tl.zeros([W, 2, 8, V, 4, 2], tl.float32)
     a1, a2, a3 = a0, a0, a0
     packed, scale, zero = _group(words, scales, zeros, tile * groups + at, G, W)
+    if OVERLAP:
+        let_next_begin()
+        wait()
     for step in range(STEPS):
         known = real if EVEN else real & (group < end)
         own = read(own_x + at * G, known).to(tl.float16)

@@ -43,6 +43,7 @@ class Launch:
     launch is only compiled), `constants` its constexpr ones.
 
     registers: at most so many a thread. None leaves it to the compiler, which may spill a few for a second program.
+    overlap: it may begin before the kernel before it has ended; the kernel knows (overlap.py).
     """
 
     kernel: KernelInterface[Any]
@@ -52,6 +53,7 @@ class Launch:
     warps: int = 4
     stages: int = 2
     registers: int | None = None
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         taken = RESERVED & (self.arguments.keys() | self.constants.keys())
@@ -85,6 +87,8 @@ class Launch:
 
     def _options(self) -> dict[str, Any]:
         own = {"num_warps": self.warps, "num_stages": self.stages, "enable_fp_fusion": True}
+        if self.overlap:
+            own["launch_pdl"] = True
         return own if self.registers is None else own | {"maxnreg": self.registers}
 
 

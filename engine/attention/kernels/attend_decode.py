@@ -18,6 +18,7 @@ from unabridged.engine.attention.kernels.layout import PAGE, Bank, Kept, Rows
 from unabridged.engine.attention.kernels.numbers import dot_type
 from unabridged.engine.attention.kernels.rope import NEAR, RopeTables
 from unabridged.models.kernels.launch import Launch, runs
+from unabridged.models.kernels.overlap import overlaps
 
 # Programs of four warps that a large card runs at once; past it a program takes several tiles.
 _PROGRAMS = 264
@@ -102,6 +103,7 @@ def plan_attend_decode(
     width = 2 * triton.next_power_of_2(dim // 2)
     packed, splits = triton.next_power_of_2(group), triton.next_power_of_2(cut.splits)
     fp8 = bank.k.dtype == torch.float8_e4m3fn
+    overlap = overlaps(q.device)
     return Launch(
         attend,
         (cut.splits, bank.heads, count),
@@ -158,9 +160,11 @@ def plan_attend_decode(
             # e4m3 becomes float16 in one instruction for two; rotated in it, it is more exact than in bfloat16.
             "DOT": dot_type(torch.float16 if fp8 else q.dtype),
             "TURN": dot_type(torch.float16 if fp8 else torch.float32),
+            "OVERLAP": overlap,
         },
         warps=cut.warps,
         stages=1,
+        overlap=overlap,
     )
 
 

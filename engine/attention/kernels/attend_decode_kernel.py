@@ -28,6 +28,7 @@ from unabridged.engine.attention.kernels.attend_operands import (
     values,
 )
 from unabridged.engine.attention.kernels.rope import turn
+from unabridged.models.kernels.overlap import let_next_begin, wait
 
 
 @triton.jit
@@ -92,8 +93,11 @@ def attend(
     CHUNKS: tl.constexpr, LISTS: tl.constexpr, SHARED: tl.constexpr, STYLE: tl.constexpr, WIDE: tl.constexpr,
     CLIPPED: tl.constexpr, PAGED: tl.constexpr, ONE: tl.constexpr, W: tl.constexpr, PAGES: tl.constexpr,
     RUN: tl.constexpr, KW: tl.constexpr, SPLITS: tl.constexpr, PIECE: tl.constexpr, PACKED: tl.constexpr,
-    DOT: tl.constexpr, TURN: tl.constexpr,
+    DOT: tl.constexpr, TURN: tl.constexpr, OVERLAP: tl.constexpr,
 ):  # fmt: skip
+    if OVERLAP:
+        let_next_begin()
+        wait()
     split, head, row = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     F: tl.constexpr = D // 2
     HALF: tl.constexpr = WIDTH // 2

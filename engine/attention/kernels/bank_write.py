@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 from unabridged.models.kernels.launch import Launch, runs
+from unabridged.models.kernels.overlap import let_next_begin, overlaps, wait
 
 _TOKENS = 32
 
@@ -47,7 +48,11 @@ def _write(
     WIDTH: tl.constexpr,
     TILE: tl.constexpr,
     LARGEST: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
+    if OVERLAP:
+        let_next_begin()
+        wait()
     head, row = tl.program_id(1), tl.program_id(2)
     t = tl.program_id(0) * TILE + tl.arange(0, TILE)
     f = tl.arange(0, WIDTH)
@@ -75,6 +80,7 @@ def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor
     if any((heads > 1 and x.stride(2) != dim) or x.stride(3) != 1 for x in (k, v)):
         raise ValueError(f"keys and values with strides {k.stride()} and {v.stride()}")
     tile = min(_TOKENS, triton.next_power_of_2(tokens))
+    overlap = overlaps(k.device)
     return Launch(
         _write,
         (triton.cdiv(tokens, tile), heads, rows),
@@ -102,8 +108,10 @@ def plan_write(k: Tensor, v: Tensor, bank: Bank, sequence: Tensor, first: Tensor
             "WIDTH": triton.next_power_of_2(dim),
             "TILE": tile,
             "LARGEST": torch.finfo(bank.k.dtype).max,
+            "OVERLAP": overlap,
         },
         warps=4 if tile > 8 else 1,
+        overlap=overlap,
     )
 
 

@@ -15,6 +15,12 @@ def _norm(rows: int, hidden: int, count: int, part: torch.dtype = FULL, model: t
     return plan_add_norm(x, parts, x, meta.empty(hidden, dtype=model), 1e-5, out)
 
 
+def _early(rows: int, hidden: int, count: int) -> Launch:
+    x, parts = meta.empty(rows, hidden), meta.empty(count, rows, hidden)
+    out, weight = (meta.empty(*shape, dtype=HALF) for shape in ((rows, hidden), (hidden,)))
+    return plan_add_norm(x, parts, x, weight, 1e-5, out, overlap=True)
+
+
 def _first(rows: int, hidden: int) -> Launch:
     x = meta.empty(rows, hidden, dtype=HALF)
     return plan_add_norm(x, None, None, meta.empty(hidden, dtype=HALF), 1e-5, x)
@@ -33,6 +39,7 @@ def plans() -> dict[str, Launch]:
 def slow_plans() -> dict[str, Launch]:
     """The rest."""
     return {
+        "8b-early@90": _early(1, 4096, 8),
         "8b-first": _first(1, 4096),
         "8b-value": _add(1, 4096, 4, FULL),
         "8b-prompt-value": _add(32768, 4096, 1, HALF),

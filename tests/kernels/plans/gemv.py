@@ -5,7 +5,7 @@ from tests.kernels import meta
 from tests.kernels.made_w4 import meta_w4
 from torch import Tensor
 
-from unabridged.models.kernels.gemv import plan_gated, plan_parts, plan_whole, splits
+from unabridged.models.kernels.gemv import Tiling, plan_gated, plan_parts, plan_whole, splits
 from unabridged.models.kernels.launch import Launch
 
 
@@ -23,9 +23,9 @@ def _parts(rows: int, columns: int, group: int, tokens: int) -> Launch:
     return plan_parts(_x(tokens, columns), w, None, meta.empty(splits(w), tokens, rows))
 
 
-def _gated(rows: int, columns: int, group: int, tokens: int) -> Launch:
+def _gated(rows: int, columns: int, group: int, tokens: int, tiling: Tiling | None = None) -> Launch:
     out = meta.empty(tokens, rows // 2, dtype=torch.float16)
-    return plan_gated(_x(tokens, columns), meta_w4(rows, columns, group), "silu", out)
+    return plan_gated(_x(tokens, columns), meta_w4(rows, columns, group), "silu", out, tiling)
 
 
 def plans() -> dict[str, Launch]:
@@ -37,6 +37,7 @@ def slow_plans() -> dict[str, Launch]:
     """The rest."""
     return {
         "8b-gated-8": _gated(28672, 4096, 128, 8),
+        "8b-gated-early@90": _gated(28672, 4096, 128, 1, Tiling(4, ptx=True, overlap=True)),
         "8b-gated-16": _gated(28672, 4096, 128, 16),
         "8b-down-1": _parts(4096, 14336, 128, 1),
         "8b-down-8": _parts(4096, 14336, 128, 8),
