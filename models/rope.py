@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from unabridged.models.config import ModelConfig, RopeScaling
+from unabridged.models.config import ModelConfig
+from unabridged.models.rope_scaling import RopeScaling
 
 
 def inv_freq(config: ModelConfig) -> Tensor:
