@@ -42,6 +42,10 @@ CASES = [
     Case(made.Shape(16, 2, 96), (300,), (0,), (288,), Span(64, 7), chunk=32),
     Case(made.Shape(2, 2, 256), (300,), (0,), (272,), Span(16, 16), tokens=4),
     Case(made.Shape(4, 1, 128), (200,), (0,), (192,), Span(16, 12), tokens=64, average=4),
+    # Several whole tiles of a token's launch, and one that a limit cuts: of codes of 16, 8 and 32 bytes.
+    Case(made.Shape(8, 2, 128), (2300, 1400), (0, 1), (2240, 1360), Span(32, 140)),
+    Case(made.Shape(3, 1, 64), (2200,), (0,), (2176,), Span(16, 136), style="infllm"),
+    Case(made.Shape(2, 2, 256), (1300,), (0,), (1248,), Span(16, 80), tokens=4),
     # Neighbours share programs: rows that fill none, limits that a tile separates, past the span, before it.
     Case(made.Shape(4, 1, 128), (700,), (0,) * 3, (368, 432, 640), Span(16, 36), 16, 2, together=True),
     Case(made.Shape(6, 2, 64), (400, 500), (1,) * 6, (0, 16, 80, 144, 400, 464), Span(16, 30), 8, together=True),
@@ -109,6 +113,12 @@ def test_score(device: str, case: Case) -> None:
     agree(*run(case, device, torch.bfloat16))
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.span.chunks > 70], ids=CASES.index)
+def test_a_program_that_scores_all_tiles_of_a_head(device: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unabridged.engine.attention.kernels.score_index._PROGRAMS", 1)
+    agree(*run(case, device, torch.bfloat16))
+
+
 @pytest.mark.parametrize("case", [case for case in CASES if len(set(case.sequence)) == 1], ids=CASES.index)
 def test_codes_in_order_score_the_same(device: str, case: Case) -> None:
     index = random_index(case, device)
@@ -140,11 +150,13 @@ def test_other_ropes_are_refused(device: str) -> None:
 
 @pytest.mark.parametrize("tokens", [1, 16], ids=["few", "many"])
 def test_sequences_that_share_pages_score_like_sequences_of_their_own(device: str, tokens: int) -> None:
-    case = replace(CASES[0], lengths=(900, 900), sequence=(0, 1), limits=(864, 880), span=Span(32, 60), tokens=tokens)
+    case = replace(
+        CASES[0], lengths=(1500, 1500), sequence=(0, 1), limits=(1464, 1480), span=Span(32, 96), tokens=tokens
+    )
     index = random_index(case, device)
     shared = 416 // PAGE
     index.table[1, :shared] = index.table[0, :shared]
-    apart = empty(tables([913, 913], device, spare=9), index.basis)
+    apart = empty(tables([1513, 1513], device, spare=9), index.basis)
     for sequence in range(2):
         to, of = (one.table[sequence].long() for one in (apart, index))
         apart.codes[:, to], apart.scales[:, to] = index.codes[:, of], index.scales[:, of]
@@ -157,7 +169,7 @@ def test_sequences_that_share_pages_score_like_sequences_of_their_own(device: st
 @pytest.mark.parametrize("tokens", [1, 16], ids=["few", "many"])
 def test_a_row_without_pages_reads_nothing_outside(device: str, tokens: int) -> None:
     # The first row has no page; the second's limit lies past its table, as of a row that counts on without a sequence.
-    case = replace(CASES[0], limits=(640, 1008), span=Span(32, 70), tokens=tokens)
+    case = replace(CASES[0], lengths=(1300, 320), limits=(1280, 1608), span=Span(32, 110), tokens=tokens)
     index = random_index(case, device)
     index.table[0].fill_(-1)
     # What lies behind codes, scales and tables must not be read: a page that is not there would fault or show.

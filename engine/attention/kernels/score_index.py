@@ -24,8 +24,9 @@ from unabridged.engine.attention.kernels.score_index_many import score_many
 from unabridged.models.kernels.launch import Argument, Launch, runs
 
 _POSITION = {"relative": 1, "infllm": 0}
-# Keys of a tile, warps, stages of the pipeline where columns are few (decoding).
-_FEW = (512, 4, 3)
+# Keys of a tile, warps, stages of the pipeline where columns are few (decoding); at most so many bytes of codes.
+_FEW = (1024, 4, 3)
+_FEW_BYTES = 16384
 # Keys of a tile and warps by the columns that a program multiplies it with.
 _MANY = {32: (256, 4), 64: (128, 4), 128: (64, 4), 256: (128, 16)}
 _STAGES = 3
@@ -77,7 +78,8 @@ score_index = runs(plan_score_index)
 
 def _plan_few(rows: Rows, index: Codes, span: Span, chunk: int, scores: Tensor, columns: Columns) -> Launch:
     count, kv_heads = columns.coefficients.shape[:2]
-    keys, warps, stages = _FEW
+    most, warps, stages = _FEW
+    keys = min(most, _FEW_BYTES // index.width)
     fold = max(1, 32 // index.width)
     if chunk % fold or chunk > keys:
         raise ValueError(f"chunks of {chunk} keys: {fold} to {keys} are possible")

@@ -51,24 +51,19 @@ def score_few(
     if table is None:
         byte = fold[:, None] * W + k
     else:
-        # A thread copies 16 bytes, and looks their page up itself: with halves of rows first, what Triton hands the
-        # threads of either is the same.
-        half = tl.arange(0, FOLD * W // 16)[:, None]
-        first = fold[None, :] + 0 * half
-        within = (fold % PAGE)[None, :] * W + 16 * half
-        page = page_numbers(table, tile, first, tile < whole, KEYS, PAGE)
+        # Numbers of pages move to the threads that copy the codes. Were they looked up there, the loop would take half
+        # again as long (docs/log.md).
+        page = page_numbers(table, tile, fold, tile < whole, KEYS, PAGE)
         page_of_key = page_numbers(table, tile, keys, tile < whole, KEYS, PAGE)
     for tile in tl.range(tl.program_id(0), whole, tl.num_programs(0), num_stages=STAGES):
         if table is None:
             code = tl.load(codes + tile * (KEYS * W) + byte).to(tl.int8, bitcast=True)
             scale = tl.load(key_scales + tile * KEYS + keys)
         else:
-            place = tl.maximum(page, 0) * (PAGE * W) + within
-            code = tl.load(codes + place[:, :, None] + tl.arange(0, 16)).to(tl.int8, bitcast=True)
-            code = tl.permute(code, (1, 0, 2))
+            code = tl.load(codes + places(page, fold, PAGE)[:, None] * W + k).to(tl.int8, bitcast=True)
             scale = tl.load(key_scales + places(page_of_key, keys, PAGE))
             following = tile + tl.num_programs(0)
-            page = page_numbers(table, following, first, following < whole, KEYS, PAGE)
+            page = page_numbers(table, following, fold, following < whole, KEYS, PAGE)
             page_of_key = page_numbers(table, following, keys, following < whole, KEYS, PAGE)
         best = _best_of_few(code, scale, None, sums, a4, a2, a1, a0, M, L, KEYS, FOLD, NEAR, W, PLAIN)
         tl.store(scores + tile * SOME + some, best * step + top)
