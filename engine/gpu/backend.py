@@ -17,7 +17,7 @@ from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.attention.support import gpu_refusal
 from unabridged.engine.errors import BadRequest, EngineUnavailable
 from unabridged.engine.events import PROTOCOL, AttentionChoice, Event, Generate, Prefill, Ready
-from unabridged.engine.gpu.memory import Workspace, pool_bytes
+from unabridged.engine.gpu.memory import TokenBytes, Workspace, pool_bytes
 from unabridged.engine.gpu.pool import K_SCALE, V_SCALE, GpuPool
 from unabridged.engine.gpu.runner import GpuRunner
 from unabridged.engine.kv.cache import KvCache
@@ -149,12 +149,10 @@ class GpuBackend:
 
     def _room(self, bases: Sequence[Basis], kind: torch.dtype, chunk: int) -> int:
         """Bytes for the pool. What the allocator keeps of loading is given back first."""
-        config = self._config
         torch.cuda.empty_cache()
         free, _ = torch.cuda.mem_get_info(self._device)
-        index = config.kv_heads * sum(basis.key.shape[2] // 4 + 1 for basis in bases)
-        token = 2 * config.layers * config.kv_heads * config.head_dim * kind.itemsize + index
-        return pool_bytes(free, Workspace.of(config, self.slots, chunk), token)
+        workspace = Workspace.of(self._config, self.slots, chunk)
+        return pool_bytes(free, workspace, TokenBytes.of(self._config, kind, bases))
 
 
 def _refuse(config: ModelConfig) -> None:

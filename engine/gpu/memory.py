@@ -3,8 +3,12 @@
 An estimate from shapes, stated part by part; what it misses the last part covers. Bytes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+import torch
+
+from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.prefill import SCORES
 from unabridged.engine.errors import OutOfMemory
 from unabridged.models.config import ModelConfig
@@ -45,12 +49,34 @@ class Workspace:
         return sum(getattr(self, part.name) for part in fields(self))
 
 
-def pool_bytes(free: int, workspace: Workspace, token_bytes: int) -> int:
-    """What the KV pool may take of `free` bytes. Raises OutOfMemory where a useful context does not fit."""
-    left, least = free - workspace.total, LEAST_TOKENS * token_bytes
+@dataclass(frozen=True)
+class TokenBytes:
+    """What a token of the pool takes. `pool`: keys, values and codes of all layers; `copied`: the codes of one layer
+    once more, outside the pool, where a prompt's piece reads them in order (kernels.index_gather)."""
+
+    pool: int
+    copied: int
+
+    @classmethod
+    def of(cls, config: ModelConfig, kind: torch.dtype, bases: Sequence[Basis]) -> "TokenBytes":
+        """For keys and values of type `kind`. `bases`: of the index, one a layer, or none."""
+        keys = 2 * config.layers * config.kv_heads * config.head_dim * kind.itemsize
+        codes = [config.kv_heads * (basis.key.shape[2] // 4 + 1) for basis in bases]
+        return cls(keys + sum(codes), max(codes, default=0))
+
+    @property
+    def total(self) -> int:
+        """Both."""
+        return self.pool + self.copied
+
+
+def pool_bytes(free: int, workspace: Workspace, token: TokenBytes) -> int:
+    """What the KV pool may take of `free` bytes, if one context may fill it. Raises OutOfMemory where a useful context
+    does not fit."""
+    left, least = free - workspace.total, LEAST_TOKENS * token.total
     if left < least:
         raise OutOfMemory(
             f"the GPU has {free:,} bytes free beside the model, {workspace.total + least:,} are needed",
             "close other programs on it, take a smaller model, or unabridged config set engine.device cpu",
         )
-    return left
+    return left * token.pool // token.total
