@@ -41,6 +41,7 @@ def quantise(
     """
     import torch
 
+    from unabridged.models.facts import facts_of
     from unabridged.models.quantise.run import Quantiser
     from unabridged.models.quantise.source import Source
     from unabridged.models.tokenizer import Tokenizer
@@ -49,7 +50,10 @@ def quantise(
         raise ModelError("no CUDA device was found", "leave out --device to use the CPU")
     chosen = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
     source = Source(model)
-    begin = [] if source.config.bos_id is None else [source.config.bos_id]
+    # What would refuse the result refuses its source, hours earlier.
+    facts_of(source.folder)
+    bos = source.config.bos_id
+    begin = [bos] if bos is not None and 0 <= bos < source.config.vocab_size else []
     read = pieces(Tokenizer.load(model), text, min(TOKENS, source.config.window) - len(begin), PIECES)
     quantiser = Quantiser(source, [begin + ids for ids in read], torch.device(chosen))
     if source.folder.format == "gguf":

@@ -1,10 +1,12 @@
 """`models quantize`: what is installed or written, what is said, and that an interrupted command goes on."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.byte_tokenizer import save_tokenizer
 from tests.models.families import CASES, reference, save
 
 from unabridged.app import cli
@@ -128,6 +130,22 @@ def test_an_interrupted_installation_goes_on(
     assert "layer 1 of 2" not in error
     assert registry.verify("mine-awq") == []
     assert list((registry.directory / ".quantised").iterdir()) == []
+
+
+def test_a_source_whose_result_could_not_be_installed_is_refused_first(
+    run: Run, source: Path, prose: Path, registry: Registry
+) -> None:
+    save_tokenizer(source, vocabulary=400)
+    code, _, error = run(str(source), "--text", str(prose))
+    assert code == cli.FAILED
+    assert error.startswith("unabridged: error: the tokenizer's ids reach 399, the model knows 259 tokens")
+    assert not (registry.directory / ".quantised").exists()
+
+
+def test_a_first_token_that_the_model_does_not_know_is_left_out(run: Run, source: Path, prose: Path) -> None:
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps({**config, "bos_token_id": 10**30}))
+    assert run(str(source), "--text", str(prose))[0] == 0
 
 
 def test_any_folder_name_makes_a_model_name(run: Run, source: Path, prose: Path, registry: Registry) -> None:
