@@ -82,7 +82,11 @@ def _meant(path: Path, tensors: list[Path]) -> tuple[Path, ...]:
     """Of the safetensors files those that make the model."""
     if not (path / SHARD_INDEX).is_file():
         whole = path / _WHOLE
-        return (whole,) if whole in tensors else tuple(tensors)
+        chosen = [whole] if whole in tensors else tensors
+        for file in chosen:
+            if not file.is_file():
+                raise ModelDamaged(f"{file} is not a file, or a link to none", "copy the checkpoint's files there")
+        return tuple(chosen)
     mapping = read_json(path / SHARD_INDEX).get("weight_map")
     if not isinstance(mapping, dict) or not all(isinstance(name, str) for name in mapping.values()):
         raise ModelDamaged(f"{SHARD_INDEX} lacks a weight_map of file names", "download or copy it again")

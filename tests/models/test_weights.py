@@ -1,6 +1,8 @@
 """Safetensors in any number of files give one model; what is missing, torn or of another shape is named."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,15 @@ def test_weights_that_are_there_twice_are_read_once(tiny_llama: TinyLlama) -> No
         save_file({"layers.0.attention.wq.weight": torch.zeros(2, 2)}, folder / "consolidated.safetensors")
         assert len(ModelFolder.inspect(folder).weights) >= count
         load_model(folder)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("none")])
+def test_what_is_no_file_is_named(tiny_llama: TinyLlama, make: Callable[[Path], None]) -> None:
+    folder, _ = tiny_llama()
+    (folder / "model.safetensors").unlink()
+    make(folder / "model.safetensors")
+    with pytest.raises(ModelDamaged, match=r"model\.safetensors is not a file"):
+        ModelFolder.inspect(folder)
 
 
 def test_no_memory_is_taken_for_a_vocabulary_that_is_not_there(tiny_llama: TinyLlama) -> None:
