@@ -38,6 +38,8 @@ SLOTS = 8
 CHUNK = 4096
 # Bytes of KV on their way to the disk at most: seconds of a slow one.
 _UNWRITTEN = 1 << 30
+# Steps until a schedule repeats. A recorded one takes a moment and some megabytes, in each kind of batch.
+_PERIOD = 128
 # What converts to and from 8 bits in hardware.
 _FP8 = (8, 9)
 _DTYPES = {
@@ -145,6 +147,11 @@ class GpuBackend:
         blocks = {stage.block_q for layer in config.layers for stage in layer.stages}
         if config.stream % PAGE or len(blocks) > 1:
             raise BadRequest(f"attention stream = {config.stream}", f"a multiple of {PAGE} on a GPU")
+        if max(config.refresh) > _PERIOD:
+            refresh = "/".join(map(str, config.refresh))
+            raise BadRequest(
+                f"attention refresh = {refresh}", f"a GPU records each step of a period: {_PERIOD} at most"
+            )
         return config
 
     def _room(self, bases: Sequence[Basis], kind: torch.dtype, chunk: int) -> int:

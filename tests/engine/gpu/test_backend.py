@@ -210,9 +210,12 @@ def test_eight_bits_on_a_card_without_them_are_refused(model: Path, monkeypatch:
         GpuBackend(model, EngineOptions(kv_dtype="float8_e4m3fn"), "cuda:0")
 
 
-def test_what_the_kernels_do_not_do_is_refused_by_name(gpu: Make) -> None:
-    with pytest.raises(BadRequest, match="stream = 72"):
-        ask(gpu(), request(text(5, 1), choice=AttentionChoice(overrides={"stream": 72})))
+@pytest.mark.parametrize(
+    ("overrides", "named"), [({"stream": 72}, "stream = 72"), ({"refresh": "4096/1"}, "refresh = 4096/1 .*128 at most")]
+)
+def test_what_the_kernels_do_not_do_is_refused_by_name(gpu: Make, overrides: dict[str, int | str], named: str) -> None:
+    with pytest.raises(BadRequest, match=named):
+        ask(gpu(), request(text(5, 1), choice=AttentionChoice(overrides={**overrides})))
 
 
 @pytest.mark.thorough
