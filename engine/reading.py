@@ -161,10 +161,12 @@ class Reader(Generic[CourseT]):
                 [one for one in waiting if one.entry is behind],
                 [one for one in waiting if one.entry is not behind],
             ):
-                while pending := [one for one in group if one.left]:
+                while any(one.left for one in group):
                     while not (room := self._runner.chunk()):
                         yield None
-                    self._step(pending, behind, held, room)
+                    # Meanwhile another request may have read what they share.
+                    if pending := [one for one in group if one.left]:
+                        self._step(pending, behind, held, room)
                     done = sum(one.done for one in waiting) - before
                     yield Progress(id=request, phase="read", done=done, total=total)
         finally:

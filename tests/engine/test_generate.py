@@ -103,6 +103,20 @@ def test_a_segment_is_read_once_and_shared_whatever_its_place(backend: Make) -> 
     assert second[0] == ask(backend(), request(text(6, 4), (b, a, b)))[0]
 
 
+def test_what_another_request_read_meanwhile_is_not_read_again(backend: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, asked = backend(), request(text(5, 3), (text(70, 1),))
+    expected, _, _ = ask(backend(), asked)
+    waits, reads = one.run(asked), one.run(request(text(6, 4), (text(70, 1),), max_tokens=1))
+    assert isinstance(next(waits), Progress)
+    with monkeypatch.context() as patched:
+        # It is the turn of answers under way.
+        patched.setattr(one._serving._runner, "chunk", lambda: 0)
+        assert next(waits) is None
+    assert isinstance(list(reads)[-1], Finished)
+    events = [event for event in waits if event is not None]
+    assert [id for event in events if isinstance(event, Token) for id in event.ids] == expected
+
+
 def test_another_prefix_shares_nothing(backend: Make) -> None:
     one = backend()
     ask(one, request(text(5, 3), (text(70, 1),)))
