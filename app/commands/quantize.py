@@ -43,8 +43,8 @@ def quantize(
     """Make an AWQ int4 model of SOURCE: a folder with a checkpoint in 16 bits, a .gguf file, or an installed model.
 
     The model reads 4,096 tokens of text, and what they make of each layer decides how its weights are rounded: Python's
-    manual, or with --text or --collection text like that which will be asked about. One layer is in memory at a time.
-    Interrupted, it goes on where it was when the same command runs again.
+    manual, or with --text or --collection text like that which will be asked about, which loses less. One layer is in
+    memory at a time. Interrupted, it goes on where it was when the same command runs again.
     """
     from unabridged.app.quantising import quantise
 
