@@ -1,5 +1,6 @@
 """Which device the torch engine computes on: a GPU that can, else the CPU. Loads no kernels where there is no GPU."""
 
+import gc
 import logging
 import subprocess
 from importlib.util import find_spec
@@ -30,6 +31,7 @@ def load(model_dir: Path, options: EngineOptions) -> Backend:
         log.info("the CPU is used: %s", error)
         notes = (_not_used(error),) if torch.cuda.is_available() else ()
     # What was loaded before that is other programs' again.
+    gc.collect()
     torch.cuda.empty_cache()
     return TorchBackend(model_dir, options, notes)
 

@@ -1,9 +1,11 @@
 """The runner on the GPU: prompts and documents by pieces, answers together, over one pool in GPU memory.
 
 Requests may ask for different attention: each configuration has a lane of its own, with what it needs of workspace and
-recorded steps. The engine's own stays; of others those that nobody uses go when the next one comes.
+recorded steps. The engine's own stays; of others those that nobody uses go when the next one comes, or when memory runs
+out.
 """
 
+import gc
 import time
 from array import array
 from collections.abc import Iterable, Sequence
@@ -172,9 +174,7 @@ class GpuRunner:
     def course(self, filled: Sequence[Run], room: Sequence[Run], read: int, config: AttentionConfig) -> GpuCourse:
         """See runner.Runner."""
         if config not in self._lanes:
-            idle = [other for other, lane in self._lanes.items() if not lane.courses and other != self._config]
-            for other in idle:
-                del self._lanes[other]
+            self._tidy()
             self._lanes[config] = self._lane(config)
         return GpuCourse(self, self._lanes[config], config, [*filled, *room], read)
 
@@ -194,10 +194,31 @@ class GpuRunner:
         """See runner.Runner. Waits for the device: whoever cancels waits for one pass at most."""
         began = time.perf_counter()
         for at in range(0, len(parts), _CONTEXTS):
-            self._pass(parts[at : at + _CONTEXTS])
+            self._pass_or_tidy(parts[at : at + _CONTEXTS])
         if self._pool.device.type == "cuda":
             torch.cuda.synchronize(self._pool.device)
         self.pace.read(time.perf_counter() - began, self.decoding)
+
+    def _pass_or_tidy(self, parts: Sequence[tuple[GpuCourse, "array[int]"]]) -> None:
+        """`_pass`, once more where it ran out of memory that idle lanes have. What it had written is written again."""
+        try:
+            self._pass(parts)
+            return
+        except torch.OutOfMemoryError:
+            if not self._tidy():
+                raise
+        # Here, where what the failed pass held is given back.
+        self._pass(parts)
+
+    def _tidy(self) -> int:
+        """Forget lanes that nobody uses, but for the engine's own; how many there were."""
+        idle = [config for config, lane in self._lanes.items() if not lane.courses and config != self._config]
+        for config in idle:
+            del self._lanes[config]
+        if idle:
+            # A batch and its steps refer to each other.
+            gc.collect()
+        return len(idle)
 
     def _pass(self, parts: Sequence[tuple[GpuCourse, "array[int]"]]) -> None:
         lane = parts[0][0].lane

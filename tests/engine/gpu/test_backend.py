@@ -1,5 +1,6 @@
 """Whole requests through the GPU's engine beside the CPU's: padding, conversations, several at once, cancelling."""
 
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from unabridged.engine.events import (
 )
 from unabridged.engine.generate import TorchBackend
 from unabridged.engine.gpu.backend import GpuBackend
+from unabridged.engine.gpu.prefill import Prefill as Reading
+from unabridged.engine.gpu.runner import GpuRunner
 from unabridged.engine.options import EngineOptions
 from unabridged.models.tokenizer import Tokenizer
 
@@ -216,6 +219,27 @@ def test_eight_bits_on_a_card_without_them_are_refused(model: Path, monkeypatch:
 def test_what_the_kernels_do_not_do_is_refused_by_name(gpu: Make, overrides: dict[str, int | str], named: str) -> None:
     with pytest.raises(BadRequest, match=named):
         ask(gpu(), request(text(5, 1), choice=AttentionChoice(overrides={**overrides})))
+
+
+def test_memory_of_another_attention_that_nobody_uses_is_given_back(gpu: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, asked = gpu(slots=1), request(text(5, 1), max_tokens=1)
+    expected, _, _ = ask(gpu(slots=1), asked)
+    ask(one, request(text(6, 2), choice=AttentionChoice(refresh="fast"), max_tokens=1))
+    runner, read = one._serving._runner, Reading.read
+    assert isinstance(runner, GpuRunner)
+    lanes = runner._lanes
+
+    def tight(self: Reading, *args: Any) -> torch.Tensor:
+        if len(lanes) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return read(self, *args)
+
+    _, other = lanes.values()
+    batch = weakref.ref(other.decoder.alone)
+    del other
+    monkeypatch.setattr(Reading, "read", tight)
+    assert ask(one, asked)[0] == expected
+    assert batch() is None
 
 
 @pytest.mark.thorough
