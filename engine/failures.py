@@ -33,5 +33,9 @@ def failure(id: str | None, error: Exception) -> Failed:
 
 def device_lost(error: Exception) -> bool:
     """Whether a kernel broke the process's access to the GPU: every later use of it fails too."""
+    text = str(error)
+    # Whoever launches next hears of it; Triton also says so where a kernel found no memory for its code.
+    if text.startswith("Triton Error [CUDA]"):
+        return "out of memory" not in text
     # Older versions of torch have no class for it.
-    return type(error).__name__ == "AcceleratorError" or str(error).startswith("CUDA error")
+    return type(error).__name__ == "AcceleratorError" or text.startswith("CUDA error")

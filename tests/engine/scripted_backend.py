@@ -27,6 +27,8 @@ ERRORS = (
     ValueError("the backend broke"),
     MemoryError(),
     AcceleratorError("CUDA error: an illegal memory access was encountered"),
+    RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"),
+    RuntimeError("Triton Error [CUDA]: out of memory"),
 )
 
 

@@ -135,6 +135,7 @@ def test_a_running_request_is_cancelled_within_one_step(peer: Peer) -> None:
         (0, "context_length_exceeded", "a context of 9 tokens"),
         (1, "internal", "ValueError: the backend broke"),
         (2, "out_of_memory", "memory is exhausted"),
+        (5, "internal", "out of memory"),
     ],
 )
 def test_an_error_fails_its_request_alone(peer: Peer, error: int, code: str, words: str) -> None:
@@ -145,11 +146,12 @@ def test_an_error_fails_its_request_alone(peer: Peer, error: int, code: str, wor
     assert ("Traceback" in peer.lines()) == (error > 0)
 
 
-def test_a_lost_gpu_fails_its_request_and_ends_the_process(peer: Peer) -> None:
-    peer.send(generate("a", EMIT, 1, RAISE, 3), generate("b", EMIT, 1))
+@pytest.mark.parametrize("error", [3, 4])
+def test_a_lost_gpu_fails_its_request_and_ends_the_process(peer: Peer, error: int) -> None:
+    peer.send(generate("a", EMIT, 1, RAISE, error), generate("b", EMIT, 1))
     failed = peer.until(Failed, "a")[-1]
     assert isinstance(failed, Failed)
-    assert "CUDA error" in failed.message
+    assert "an illegal memory access" in failed.message
     assert peer.status() == 5
     assert "backend closed" in peer.lines()
 
