@@ -81,7 +81,8 @@ class Text:
         with _slots(self._pool, len(self._ids)) as runs:
             prefill.put(0, runs)
             starts = range(0, len(self._ids), self._piece)
-            kind = (*average.values(), *(stage.keep for layer in config.layers for stage in layer.stages))
+            keeps = (stage.keep for layer in config.layers for stage in layer.stages)
+            kind = (config.dense_below, *average.values(), *keeps)
             if kind not in self._warm:
                 self._pieces(prefill, sorted({starts[0], starts[-1]}))
                 self._warm.add(kind)
