@@ -14,6 +14,7 @@ from unabridged.engine.attention import index_basis
 from unabridged.engine.attention.config import AttentionConfig, choose, for_window
 from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.layout import PAGE
+from unabridged.engine.attention.prefill import PIECE
 from unabridged.engine.attention.support import gpu_refusal
 from unabridged.engine.errors import BadRequest, EngineUnavailable
 from unabridged.engine.events import PROTOCOL, AttentionChoice, Event, Generate, Prefill, Ready
@@ -68,7 +69,7 @@ class GpuBackend:
         """
         began = time.perf_counter()
         self._options, self._name, self._device = options, model_dir.name, torch.device(device)
-        self.slots, chunk = options.slots or SLOTS, options.prefill_chunk or CHUNK
+        self.slots, chunk = options.slots or SLOTS, min(options.prefill_chunk or CHUNK, PIECE)
         kind = _kv_type(options, self._device)
         _refuse(open_checkpoint(model_dir)[0])
         manifest, tokenizer = read_manifest(model_dir), Tokenizer.load(model_dir)
