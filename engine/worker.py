@@ -126,9 +126,13 @@ class Worker:
         """An id that is not there has ended already: its last event crossed the cancel on the way."""
         if work := self._scheduler.find(id):
             running = self._running.get(id) or Running(iter(()))
-            end = running.stop() or running.cancelled(work)
-            self._forget(id)
-            self._link.send(end)
+            try:
+                end: Event = running.stop() or running.cancelled(work)
+            except Exception as error:
+                self._failed(id, error)
+            else:
+                self._forget(id)
+                self._link.send(end)
 
     def _step(self) -> None:
         """One step of the request whose turn it is."""
@@ -138,15 +142,19 @@ class Worker:
         try:
             event = self._advance(work)
         except Exception as error:
-            self._link.send(failure(work.id, error))
-            if device_lost(error):
-                sys.exit(DEVICE_LOST)
-            self._forget(work.id)
+            self._failed(work.id, error)
         else:
             if event is not None:
                 self._link.send(event)
             if self._running[work.id].finished:
                 self._forget(work.id)
+
+    def _failed(self, id: str, error: Exception) -> None:
+        """A request ends with an error; with it the process, if it has lost the GPU."""
+        self._link.send(failure(id, error))
+        if device_lost(error):
+            sys.exit(DEVICE_LOST)
+        self._forget(id)
 
     def _advance(self, work: Work) -> Event | None:
         running = self._running.get(work.id)

@@ -11,11 +11,11 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-from unabridged.engine.errors import ContextTooLong, EngineUnavailable
+from unabridged.engine.errors import Cancelled, ContextTooLong, EngineUnavailable
 from unabridged.engine.events import PROTOCOL, Event, Finished, Generate, Prefill, Ready, Token, Usage, unpack_ids
 from unabridged.engine.options import EngineOptions
 
-EMIT, SLEEP, IDLE, KILL, RAISE, EXIT, END_EARLY = range(7)
+EMIT, SLEEP, IDLE, KILL, RAISE, EXIT, END_EARLY, STUMBLE = range(8)
 
 
 class AcceleratorError(RuntimeError):
@@ -73,6 +73,10 @@ class ScriptedBackend:
                     yield event
                 if what == END_EARLY:
                     return
+        except Cancelled:
+            if what == STUMBLE:
+                raise ERRORS[amount] from None
+            raise
         finally:
             print(f"closed {request.id} after {done}", file=sys.stderr, flush=True)
         yield Finished(id=request.id, reason="stop", usage=Usage(prompt=len(script), cached=0, completion=done))
@@ -88,6 +92,10 @@ class ScriptedBackend:
             for _ in range(amount):
                 time.sleep(0.001)
                 yield None
+        elif what == STUMBLE:
+            while True:
+                yield Token(id=id, text="on ", ids=(0,))
+                time.sleep(0.001)
         elif what == KILL:
             os.kill(os.getpid(), amount)
         elif what == RAISE:

@@ -28,7 +28,7 @@ from unabridged.engine.events import (
 )
 from unabridged.engine.wire import frame, read_frame
 
-EMIT, SLEEP, IDLE, KILL, RAISE, EXIT, END_EARLY = range(7)
+EMIT, SLEEP, IDLE, KILL, RAISE, EXIT, END_EARLY, STUMBLE = range(8)
 
 
 class Peer:
@@ -154,6 +154,16 @@ def test_a_lost_gpu_fails_its_request_and_ends_the_process(peer: Peer, error: in
     assert "an illegal memory access" in failed.message
     assert peer.status() == 5
     assert "backend closed" in peer.lines()
+
+
+def test_an_error_while_a_request_is_cancelled_fails_it_alone(peer: Peer) -> None:
+    peer.send(generate("a", STUMBLE, 1))
+    peer.until(Token, "a")
+    peer.send(Cancel(id="a"), generate("b", EMIT, 1))
+    failed = peer.until(Failed, "a")[-1]
+    assert isinstance(failed, Failed)
+    assert "the backend broke" in failed.message
+    peer.until(Finished, "b")
 
 
 def test_a_backend_that_ends_without_a_result_is_an_internal_error(peer: Peer) -> None:
