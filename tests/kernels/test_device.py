@@ -119,6 +119,7 @@ def codes_of(both: Both, at: slice) -> tuple[Tensor, Tensor]:
     return index.read(0, at.start, at.stop)[0], encoded(k.to(both.device), index.basis)[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("stages", "join", "prompt"),
     [
@@ -141,6 +142,7 @@ def test_a_prompt_and_the_answer_after_it(stages: tuple[Stage, ...], join: Join,
         both.step(decode, phase)
 
 
+@pytest.mark.thorough
 def test_an_index_that_keeps_everything_changes_nothing(device: str) -> None:
     config = settings(INDEX)
     both = Both(config, device, filled=320, indexed=True)
@@ -348,6 +350,7 @@ def test_the_index_keeps_the_key_that_a_query_asks_for(device: str) -> None:
     assert kept[0].starts[0].tolist() == [[128], [128]]
 
 
+@pytest.mark.thorough
 def test_sequences_of_a_step_do_not_mix(device: str) -> None:
     config = settings()
     lengths = [200, 131]

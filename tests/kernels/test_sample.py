@@ -147,6 +147,7 @@ def _draws(run: Run, rows: int, sampling: Sampling, logits: Tensor, device: str)
     return out.cpu()
 
 
+@pytest.mark.thorough
 # The interpreter is too slow for as many draws as frequencies need; that the kernels draw what the plain version does
 # is tested above.
 @pytest.mark.parametrize("run", [sample_plain, pytest.param(sample, marks=pytest.mark.gpu)])

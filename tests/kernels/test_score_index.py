@@ -119,6 +119,7 @@ def test_a_program_that_scores_all_tiles_of_a_head(device: str, case: Case, monk
     agree(*run(case, device, torch.bfloat16))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", [case for case in CASES if len(set(case.sequence)) == 1], ids=CASES.index)
 def test_codes_in_order_score_the_same(device: str, case: Case) -> None:
     index = random_index(case, device)
@@ -148,6 +149,7 @@ def test_other_ropes_are_refused(device: str) -> None:
         run(replace(CASES[0], style="chunk-indexed"), device, torch.float32)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tokens", [1, 16], ids=["few", "many"])
 def test_sequences_that_share_pages_score_like_sequences_of_their_own(device: str, tokens: int) -> None:
     case = replace(
@@ -166,6 +168,7 @@ def test_sequences_that_share_pages_score_like_sequences_of_their_own(device: st
     assert not torch.equal(together[0, :, 30:50], together[1, :, 30:50])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tokens", [1, 16], ids=["few", "many"])
 def test_a_row_without_pages_reads_nothing_outside(device: str, tokens: int) -> None:
     # The first row has no page; the second's limit lies past its table, as of a row that counts on without a sequence.
