@@ -141,10 +141,26 @@ def _models(locations: "Locations", settings: "Settings | None") -> Iterator[Fin
             mode = model.defaults.get("mode", "not measured")
             text = f"{model.name}, {model.parameters / 1e6:,.0f}M parameters, {model.size >> 20:,} MiB, mode {mode}"
             yield Finding(check="models", level="ok", text=text)
+    yield from _unfinished(locations)
     wanted = settings.model.name if settings else None
     if wanted and wanted not in [model.name for model in installed]:
         remedy = f"unabridged models add {wanted}" if not installed else "unabridged config set model.name NAME"
         yield Finding(check="models", level="fail", text=f"the model {wanted} is not installed", remedy=remedy)
+
+
+def _unfinished(locations: "Locations") -> Iterator[Finding]:
+    from unabridged.models.quantise.unfinished import unfinished
+    from unabridged.models.sizes import in_words
+
+    for work in unfinished(locations.models):
+        state = "being quantised" if work.held else "not fully quantised"
+        text = f"{work.name}, {state}, {in_words(work.size)} in {work.path}"
+        yield Finding(
+            check="models",
+            level="ok" if work.held else "warn",
+            text=text,
+            remedy="" if work.held else work.remedy,
+        )
 
 
 def _library(locations: "Locations") -> Finding:

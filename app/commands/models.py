@@ -55,7 +55,13 @@ def add(app: App, source: str, wheel: Path | None, name: str | None) -> None:
 @json_option
 @pass_app
 def list_(app: App, as_json: bool) -> None:
-    """List installed models: name, format, parameters, window, measured defaults."""
+    """List installed models: name, format, parameters, window, measured defaults.
+
+    Unfinished work of `models quantize` is named on standard error.
+    """
+    from unabridged.models.quantise.unfinished import unfinished
+    from unabridged.models.sizes import in_words
+
     installed = app.registry.list()
     if as_json:
         for model in installed:
@@ -78,6 +84,9 @@ def list_(app: App, as_json: bool) -> None:
     )
     if not installed:
         click.echo("no models; install one with: unabridged models add smollm2-135m", err=True)
+    for work in unfinished(app.locations.models):
+        if not work.held:
+            say(f"{work.name} is not fully quantised, {in_words(work.size)} ({work.remedy})")
 
 
 @models.command("remove", epilog=examples("unabridged models remove llama8b"))

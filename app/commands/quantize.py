@@ -47,6 +47,7 @@ def quantize(
     memory at a time. Interrupted, it goes on where it was when the same command runs again.
     """
     from unabridged.app.quantising import quantise
+    from unabridged.models.quantise.unfinished import to_install
 
     if collection is not None and texts:
         raise click.UsageError("--collection and --text exclude each other")
@@ -66,7 +67,7 @@ def quantize(
             # Installing is part of the work: interrupted, it is taken up as well.
             quantise(
                 model,
-                app.registry.directory / ".quantised" / name,
+                to_install(app.registry.directory, name),
                 text,
                 device,
                 tell,

@@ -11,6 +11,7 @@
     sides       the files beside the weights
     result      what stands in the finished folder
     work        finished layers on disk, taken up again after a stop
+    unfinished  where that lies, and what was left there
     run         all of it: a folder in, a folder out
 
 Runs on the CPU or a CUDA device, in float32, with one layer's weights and activations in memory. The same inputs give

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from unabridged.models.errors import ModelError
 from unabridged.models.hashing import replace, sync, sync_folder
+from unabridged.models.quantise.unfinished import folder_of
 
 _FINGERPRINT, _ROWS = "fingerprint", "rows-*.safetensors"
 
@@ -91,11 +92,6 @@ def working(output: Path, shards: int) -> Iterator[Work]:
         yield Work(folder, output, shards)
     finally:
         os.close(held)
-
-
-def folder_of(output: Path) -> Path:
-    """Where unfinished work on `output` lies."""
-    return output.with_name(f".{output.name}.quantising")
 
 
 def _lock(descriptor: int, output: Path) -> None:

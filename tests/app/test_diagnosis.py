@@ -7,6 +7,8 @@ import pytest
 from unabridged.app import cli, runtime
 from unabridged.app.diagnosis import Finding, diagnose
 from unabridged.app.locations import Locations
+from unabridged.models.quantise.unfinished import folder_of, to_install
+from unabridged.models.quantise.work import working
 
 
 def _of(locations: Locations, check: str) -> list[Finding]:
@@ -16,6 +18,19 @@ def _of(locations: Locations, check: str) -> list[Finding]:
 def test_a_missing_model_is_a_failure_with_its_remedy(locations: Locations) -> None:
     (finding,) = _of(locations, "models")
     assert (finding.level, finding.remedy) == ("fail", "unabridged models add smollm2-135m")
+
+
+def test_unfinished_quantising_is_named_with_its_size_and_its_remedy(locations: Locations) -> None:
+    output = to_install(locations.models, "mine-awq")
+    with working(output, 3) as work:
+        work.start("of these inputs")
+        (work.model / work.shard(1)).write_bytes(bytes(5 << 20))
+        running = _of(locations, "models")[0]
+    assert (running.level, running.remedy) == ("ok", "")
+    assert running.text.startswith("mine-awq, being quantised, 5.2 MB in ")
+    left = _of(locations, "models")[0]
+    assert (left.level, left.text) == ("warn", f"mine-awq, not fully quantised, 5.2 MB in {folder_of(output)}")
+    assert left.remedy.endswith(f"rm -r {folder_of(output)}")
 
 
 def test_a_damaged_library_is_a_failure(locations: Locations) -> None:

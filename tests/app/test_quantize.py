@@ -1,6 +1,7 @@
 """`models quantize`: what is installed or written, what is said, and that an interrupted command goes on."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,13 @@ def test_a_folder_is_written_and_installed_only_by_name(
     assert f"{tmp_path / 'first'} is there already" in error
 
 
-def test_an_interrupted_command_goes_on(
-    run: Run, source: Path, prose: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_command_is_listed_and_goes_on(
+    run: Run,
+    source: Path,
+    prose: Path,
+    registry: Registry,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = 0
 
@@ -105,6 +111,13 @@ def test_an_interrupted_command_goes_on(
     code, _, error = run(str(source), "--text", str(prose))
     assert code == cli.INTERRUPTED
     assert "finished layers are kept: the same command goes on with them" in error
+    left = Path(f"{registry.directory}/.quantised/.mine-awq.quantising")
+    capfd.readouterr()
+    assert cli.run(["models", "list"]) == 0
+    listed = capfd.readouterr()[1]
+    assert listed.startswith("no models")
+    assert re.search(r"mine-awq is not fully quantised, \d+\.\d KB \(finish it with the same", listed)
+    assert f"or: rm -r {left})" in listed
     code, _, error = run(str(source), "--text", str(prose))
     assert code == 0
     assert "layer 1 of 2" in error

@@ -31,7 +31,8 @@ from unabridged.models.quantise.run import Progress, Quantiser
 from unabridged.models.quantise.scales import best, condensed
 from unabridged.models.quantise.sides import source_config, write_json, write_sides
 from unabridged.models.quantise.source import Source
-from unabridged.models.quantise.work import folder_of, working
+from unabridged.models.quantise.unfinished import folder_of
+from unabridged.models.quantise.work import working
 from unabridged.models.tokenizer import Tokenizer
 
 CPU = torch.device("cpu")
