@@ -33,9 +33,10 @@ def quantise(
     device: Device,
     tell: Teller,
     settle: Callable[[Path], object] | None = None,
+    free: Callable[[], object] | None = None,
 ) -> None:
     """The model at a folder or .gguf file into the new folder `output`, or with `settle` from beside it to where that
-    puts it; an interrupted run is taken up again.
+    puts it; an interrupted run is taken up again. `free`: raises when there is no place for the result.
 
     Raises ModelError, ModelUnsupported or ModelDamaged before anything is computed, OSError when the disk fails.
     """
@@ -61,4 +62,4 @@ def quantise(
     if quantiser.narrowed:
         tell.remark(f"groups of {quantiser.group} weights: 128 does not divide this model's widths")
     tell.remark(f"reading {len(read)} pieces of {len(begin) + len(read[0])} tokens on {chosen}")
-    quantiser.run(output, tell.progress, settle)
+    quantiser.run(output, tell.progress, settle, free)

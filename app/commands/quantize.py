@@ -54,8 +54,12 @@ def quantize(
     app.locations.create()
     model, found = _model(app, source)
     chosen = name if output is not None else name or f"{found}-awq"
-    if chosen is not None:
-        app.registry.free(chosen)
+
+    def free() -> None:
+        if chosen is not None:
+            app.registry.free(chosen)
+
+    free()
     text = _text(app, collection, texts)
 
     def installed(model: "InstalledModel") -> None:
@@ -72,11 +76,12 @@ def quantize(
                 device,
                 tell,
                 lambda folder: installed(app.registry.adopt(folder, name, f"{model}, quantised")),
+                free,
             )
         return
     target = output.expanduser()
     with _telling(app) as tell:
-        quantise(model, target, text, device, tell)
+        quantise(model, target, text, device, tell, free=free)
     click.echo(f"wrote {target}", err=True)
     if chosen is not None:
         installed(app.registry.add(target, chosen))

@@ -70,15 +70,20 @@ class Quantiser:
         return in_layers // 2 + 3 * in_layers // self.group + 2 * (weights - in_layers) + rows
 
     def run(
-        self, output: Path, tell: Callable[[Progress], None], settle: Callable[[Path], object] | None = None
+        self,
+        output: Path,
+        tell: Callable[[Progress], None],
+        settle: Callable[[Path], object] | None = None,
+        free: Callable[[], object] | None = None,
     ) -> None:
         """Make the folder `output`, going on from what an earlier run with the same inputs left. `settle`: takes the
-        finished folder instead, and may delete it; only then does the rest of the work go.
+        finished folder instead, and may delete it; only then does the rest of the work go. `free`: raises when there is
+        no place for the result.
 
         Raises ModelError when the folder is there or the disk has too little space; OSError when it fails.
         """
         layers = self._source.config.layers
-        with working(output, layers + 1) as work:
+        with working(output, layers + 1, free) as work:
             done = work.start(self._fingerprint())
             self._check_space(work.model)
             rows = (work.rows(done) if done else self._source.embedding(self._pieces)).to(self._device)

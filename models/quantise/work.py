@@ -80,18 +80,47 @@ class Work:
 
 
 @contextmanager
-def working(output: Path, shards: int) -> Iterator[Work]:
-    """The work on the folder `output`, which must not be there. Raises ModelError when another process is at it."""
-    if output.exists():
-        raise ModelError(f"{output} is there already", "add it, remove it, or name another folder")
+def working(output: Path, shards: int, free: Callable[[], object] | None = None) -> Iterator[Work]:
+    """The work on the folder `output`, which must not be there. Raises ModelError when another process is at it, and
+    what `free` raises when there is no place for the result: both are asked once no other process can be at it."""
     folder = folder_of(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    held = os.open(folder, os.O_RDONLY)
+    held = _hold(folder, output)
     try:
-        _lock(held, output)
+        try:
+            if output.exists():
+                raise ModelError(f"{output} is there already", "add it, remove it, or name another folder")
+            if free is not None:
+                free()
+        except BaseException:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+            raise
         yield Work(folder, output, shards)
     finally:
         os.close(held)
+
+
+def _hold(folder: Path, output: Path) -> int:
+    """A descriptor of `folder` that is locked. A process that ended meanwhile may have deleted the folder that was
+    opened: the lock of that one is worth nothing."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = os.open(folder, os.O_RDONLY)
+        try:
+            _lock(held, output)
+            if _same(held, folder):
+                return held
+        except BaseException:
+            os.close(held)
+            raise
+        os.close(held)
+
+
+def _same(descriptor: int, folder: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), folder.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _lock(descriptor: int, output: Path) -> None:

@@ -13,6 +13,7 @@ from tests.models.families import CASES, reference, save
 from unabridged.app import cli
 from unabridged.models.load import load_model
 from unabridged.models.quantise import run as running
+from unabridged.models.quantise import work
 from unabridged.models.quantise.recipe import quantise
 from unabridged.models.registry import Registry
 
@@ -143,6 +144,36 @@ def test_an_interrupted_installation_goes_on(
     assert "layer 1 of 2" not in error
     assert registry.verify("mine-awq") == []
     assert list((registry.directory / ".quantised").iterdir()) == []
+
+
+@pytest.mark.parametrize("output", [False, True])
+def test_another_command_that_ends_first_costs_nothing(
+    run: Run,
+    source: Path,
+    prose: Path,
+    registry: Registry,
+    tmp_path: Path,
+    output: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = [str(source), "--text", str(prose), *(["--output", str(tmp_path / "out")] if output else [])]
+    lock, codes, layers = work._lock, list[int](), list[Any]()
+
+    def late(*held: Any) -> None:
+        monkeypatch.setattr(work, "_lock", lock)
+        codes.append(run(*arguments)[0])
+        lock(*held)
+
+    def counted(*inputs: Any) -> Any:
+        layers.append(inputs)
+        return quantise(*inputs)
+
+    monkeypatch.setattr(work, "_lock", late)
+    monkeypatch.setattr(running, "quantise", counted)
+    code, _, error = run(*arguments)
+    assert (codes, code, len(layers)) == ([0], cli.FAILED, 2)
+    assert ("out is there already" if output else "a model mine-awq is already installed") in error
+    assert not list(tmp_path.rglob("*.quantising"))
 
 
 def test_a_source_whose_result_could_not_be_installed_is_refused_first(
