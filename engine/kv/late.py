@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from torch import Tensor
 
-from unabridged.engine.errors import StoreError
 from unabridged.engine.kv.blocks import Pool, Run
 from unabridged.engine.kv.store import KvStore
 
@@ -29,7 +28,7 @@ class LateStore:
         self._store, self._most = store, most
         self._waiting: deque[tuple[str, Tensor]] = deque()
         self._bytes = 0
-        self._failed: StoreError | None = None
+        self._failed: Exception | None = None
         self._expected: dict[str, Future[Tensor]] = {}
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="kv store")
         self._closing = False
@@ -64,8 +63,8 @@ class LateStore:
         pool.write(runs, data)
 
     def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
-        """Copy the KV in `runs`, to be written under `key`. Raises the StoreError of an earlier one, and then it and
-        what waited is not written."""
+        """Copy the KV in `runs`, to be written under `key`. Raises the error of an earlier one, a StoreError but for a
+        defect of ours, and then it and what waited is not written."""
         with self._changed:
             self._raise()
             data = pool.read(runs)
@@ -105,9 +104,10 @@ class LateStore:
                     self._bytes, self._failed = 0, failed
                 self._changed.notify_all()
 
-    def _put(self, key: str, data: Tensor) -> StoreError | None:
+    def _put(self, key: str, data: Tensor) -> Exception | None:
         try:
             self._store.put(key, data)
-        except StoreError as error:
+        except Exception as error:
+            # Whatever it is: who saves next would wait for a thread that has ended.
             return error
         return None

@@ -1,6 +1,8 @@
 """Writing behind: what is saved comes to the disk in order, a failure comes back, little waits."""
 
 import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import torch
 from torch import Tensor
 
 from unabridged.engine.errors import StoreError
+from unabridged.engine.kv.blocks import Run
 from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.store import KvStore
@@ -83,6 +86,26 @@ def test_what_is_expected_is_read_ahead_and_its_failure_comes_with_loading(tmp_p
     store.forget("c")
     store.forget("a")
     store.close()
+
+
+def save_for_a_second(store: LateStore, one: KvPool, runs: Sequence[Run]) -> None:
+    for _ in range(100):
+        store.save("a", one, runs)
+        time.sleep(0.01)
+
+
+def test_a_defect_is_raised_by_the_next_save_and_writing_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, disk = pool(), KvStore(tmp_path, 1 << 20)
+    store, runs = LateStore(disk, 1 << 20), one.allocate(100)
+    with monkeypatch.context() as broken:
+        broken.setattr(disk, "put", {}.__getitem__)
+        with pytest.raises(TypeError, match="argument"):
+            save_for_a_second(store, one, runs)
+    store.save("c", one, runs)
+    store.close()
+    assert [disk.has(key) for key in "ac"] == [False, True]
 
 
 def test_a_failure_is_raised_by_the_next_save_alone(tmp_path: Path) -> None:
