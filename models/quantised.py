@@ -18,7 +18,7 @@ from unabridged.models.kernels.w4 import HALF_ROWS, W4
 
 # Up to so many rows of x, products of ROWS at a time are faster than dequantising the weights.
 FEW = 4 * ROWS
-_BUFFER = 128 << 20  # bytes
+BUFFER = 128 << 20  # bytes
 
 _buffers: dict[torch.device, Tensor] = {}
 
@@ -95,7 +95,7 @@ def _dequantised(w: W4, dtype: torch.dtype) -> Iterator[tuple[int, Tensor]]:
     """Runs of rows of both halves of a matrix `[2, n, columns]`, each valid until the next, and where they begin."""
     device, half = w.words.device, w.rows // 2
     if device not in _buffers:
-        _buffers[device] = torch.empty(_BUFFER, dtype=torch.uint8, device=device)
+        _buffers[device] = torch.empty(BUFFER, dtype=torch.uint8, device=device)
     buffer = _buffers[device].view(dtype)
     most = buffer.numel() // (2 * w.columns)
     step = half if half <= most else most // HALF_ROWS * HALF_ROWS

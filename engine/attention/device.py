@@ -192,6 +192,11 @@ class DecodeAttention:
         ones, a place's mass counts for the chunk that its first token is in.
         """
         assert self.mass is not None
+        if self._kept_mass == "dense":
+            # A place of the list is a position. The whole window's: no index is made for it, nor twice the memory.
+            lengths = self.first[sequence].expand(self.mass.shape[0], self.mass.shape[2]) + 1
+            each_page = attention.shares(self.mass[:, sequence], lengths).sum((0, 1))[: self._pages]
+            return torch.nn.functional.pad(each_page, (0, self._pages - len(each_page)))
         starts, counts, chunk = self.masks.last(sequence)
         limits = self._limits[:, sequence, None, None]
         sink = limits.clamp(max=self._config.sink)

@@ -12,6 +12,7 @@ from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.prefill import SCORES
 from unabridged.engine.errors import OutOfMemory
 from unabridged.models.config import ModelConfig
+from unabridged.models.quantised import BUFFER
 
 # Recorded steps, tables, lists of chunks, the allocator's own losses.
 _BESIDES = 768 << 20
@@ -23,24 +24,33 @@ LEAST_TOKENS = 4096
 class Workspace:
     """What the engine needs besides model and KV. `activations`: of a forward pass over a piece; `logits`: of all rows,
     with the sampler's copies; `scores`: of the chunks that a piece's blocks choose from, and their ranking; `masses`:
-    where answers inside the window look."""
+    where answers inside the window look; `looks`: what reading one of those takes for a moment; `rotated`: keys and
+    values of one layer of a context inside the window (kernels.dense); `dequantised`: weights of int4 projections
+    (models.quantised), counted for every model."""
 
     activations: int
     logits: int
     scores: int
     masses: int
+    looks: int
+    rotated: int
+    dequantised: int = BUFFER
     besides: int = _BESIDES
 
     @classmethod
     def of(cls, config: ModelConfig, slots: int, chunk: int) -> "Workspace":
         """For pieces of `chunk` tokens and `slots` answers at a time."""
+        cells = config.layers * config.heads * (config.window // 16)
         heads = (config.heads + 2 * config.kv_heads) * config.head_dim
         widest = 3 * config.intermediate + 6 * config.hidden + 3 * heads
         return cls(
             activations=2 * chunk * widest,
             logits=3 * 4 * (slots + 1) * config.vocab_size,
             scores=2 * SCORES,
-            masses=4 * config.layers * (slots + 1) * config.heads * (config.window // 16),
+            masses=4 * (slots + 1) * cells,
+            # Two of them in float32, and which are of the list.
+            looks=9 * cells,
+            rotated=2 * 2 * config.kv_heads * config.head_dim * config.window,
         )
 
     @property

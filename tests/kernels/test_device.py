@@ -1,11 +1,13 @@
 """The whole attention on the device beside the plain implementation: prompts, steps, phases, coverage, masses."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from tests.kernels import made
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from unabridged.engine.attention.config import AttentionConfig, Join, LayerAttention, Stage
 from unabridged.engine.attention.device import DecodeAttention
@@ -376,6 +378,18 @@ def test_sequences_of_a_step_do_not_mix(device: str) -> None:
     assert (together[0] - together[1]).abs().max() > 0.01
 
 
+class Largest(TorchDispatchMode):
+    """Bytes of the largest tensor that is made inside."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, Tensor):
+            self.bytes = max(self.bytes, made.nbytes)
+        return made
+
+
 def test_masses_of_a_step_that_attends_to_everything(device: str) -> None:
     config = replace(settings(), dense_below=256)
     both = Both(replace(config, dense_below=0, sink=256), device, filled=150)
@@ -385,7 +399,11 @@ def test_masses_of_a_step_that_attends_to_everything(device: str) -> None:
     seen = Witness(0, ROOM)
     for one in both.seen:
         seen.see(one)
-    mass = decode.attended(0).cpu()
+    with Largest() as largest:
+        mass = decode.attended(0).cpu()
+    assert decode.mass is not None
+    assert largest.bytes <= decode.mass.nbytes
+    assert mass.shape == both.caches[0].bank.k_table.shape[2:]
     assert mass.sum().item() == pytest.approx(LAYERS * SHAPE.heads, rel=1e-3)
     for position, share in seen.shares():
         assert mass[position // 16].item() / mass.sum().item() == pytest.approx(share, abs=1e-3)

@@ -22,7 +22,7 @@ ROWS, COLUMNS = 72, 96
 def _buffer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes for dequantised weights: of all rows, or of 32 and then the other 4 of each half."""
     monkeypatch.setattr(quantised, "_buffers", {})
-    monkeypatch.setattr(quantised, "_BUFFER", request.param)
+    monkeypatch.setattr(quantised, "BUFFER", request.param)
 
 
 def _case(tokens: int, device: str) -> tuple[W4, Tensor, Tensor]:
