@@ -105,7 +105,7 @@ class Answer(Generic[CourseT]):
             while not (room := self._runner.chunk()):
                 yield None
             at = len(end.ids)
-            ids = self._prompt[at : at + course.fits(min(room, left))]
+            ids = self._prompt[at : at + course.fits(room, left)]
             self._runner.read([(course, ids)])
             end.ids.extend(ids)
             yield Progress(

@@ -40,9 +40,9 @@ class CpuCourse:
         """See runner.Course."""
         return self.length == self.attention.context.reserved
 
-    def fits(self, wanted: int) -> int:
+    def fits(self, room: int, left: int) -> int:
         """See runner.Course."""
-        return self.attention.fits(wanted)
+        return self.attention.fits(min(room, left))
 
     def extend(self, runs: Iterable[Run]) -> None:
         """See runner.Course."""

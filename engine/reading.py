@@ -178,7 +178,7 @@ class Reader(Generic[CourseT]):
         parts: list[tuple[_Reading[CourseT], CourseT, int]] = []
         for one in pending:
             course = self._course(one, behind)
-            tokens = course.fits(min(room, one.left))
+            tokens = course.fits(room, one.left)
             parts.append((one, course, tokens))
             room -= tokens
             if room <= 0 or tokens < one.left:

@@ -27,8 +27,9 @@ class Course(Protocol):
         """Whether it needs more slots before another token is chosen."""
         ...
 
-    def fits(self, wanted: int) -> int:
-        """How many of `wanted` tokens one forward pass may take."""
+    def fits(self, room: int, left: int) -> int:
+        """How many of `left` tokens a forward pass with room for `room` may take. Those that others follow end where a
+        block of queries does, if they can: what a block selects does not depend on how a prompt was cut."""
         ...
 
     def extend(self, runs: Iterable[Run]) -> None:

@@ -70,9 +70,12 @@ class GpuCourse:
         stored = self._answer.launched if self._answer else self._read
         return sum(run.length for run in self.runs) < stored + _AHEAD
 
-    def fits(self, wanted: int) -> int:
+    def fits(self, room: int, left: int) -> int:
         """See runner.Course."""
-        return wanted
+        if left <= room:
+            return left
+        beyond = (self._read + room) % self.config.block_q
+        return room - beyond if beyond < room else room
 
     def extend(self, runs: Iterable[Run]) -> None:
         """See runner.Course."""

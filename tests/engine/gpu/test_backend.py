@@ -212,6 +212,18 @@ def test_a_pass_reads_no_more_than_the_kernels_number(gpu: Make) -> None:
     assert gpu(prefill_chunk=1 << 20)._serving._runner.chunk() == 32768
 
 
+def test_a_pass_that_others_follow_ends_with_a_block_of_queries(gpu: Make) -> None:
+    backend = gpu()
+    course = backend._serving._runner.course([], [], 272, backend._choose(AttentionChoice()))
+    assert [course.fits(*one) for one in ((64, 200), (64, 64), (200, 64), (512, 2000), (16, 200))] == [
+        48,
+        64,
+        64,
+        496,
+        16,
+    ]
+
+
 def test_eight_bits_on_a_card_without_them_are_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 6))
     with pytest.raises(EngineUnavailable, match=r"8\.9, this GPU has 8\.6"):
@@ -259,6 +271,16 @@ def test_past_the_window_the_answer_is_that_of_the_cpu(gpu: Make, cpu: TorchBack
     assert last.attention.context == 200 + 208 + 30 + ANSWER - 1
     assert last.attention.attended == pytest.approx(theirs.attention.attended, rel=0.1)
     assert last.attention.coverage == pytest.approx(theirs.attention.coverage, abs=0.2)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("overrides", [{"sink": 17}, {"chunk": 1}], ids=str)
+def test_sinks_and_chunks_that_are_no_pages_and_a_prompt_in_pieces_are_as_on_the_cpu(
+    gpu: Make, cpu: TorchBackend, overrides: dict[str, int]
+) -> None:
+    choice = AttentionChoice(overrides={**overrides})
+    asked = request(text(200, 2), [text(208, 1), text(64, 3)], choice=choice)
+    assert ask(gpu(), asked)[0] == ask(cpu, asked)[0]
 
 
 @pytest.mark.thorough
