@@ -138,7 +138,7 @@ class Answer(Generic[CourseT]):
         if not course.short:
             return True
         try:
-            course.extend(self._cache.grow(end, _GROWTH))
+            course.extend(self._cache.grow_at_most(end, _GROWTH))
         except OutOfMemory:
             self._held.notes.append("the KV memory is full: the answer ends here")
             return False

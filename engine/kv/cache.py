@@ -79,6 +79,16 @@ class KvCache:
         entry.runs += runs
         return runs
 
+    def grow_at_most(self, entry: Entry, tokens: int) -> list[Run]:
+        """`grow` by `tokens`, or by what there is. Raises OutOfMemory when that is nothing."""
+        try:
+            return self.grow(entry, tokens)
+        except OutOfMemory:
+            # What nobody holds has gone by now.
+            if not self.pool.free_tokens:
+                raise
+        return self.grow(entry, self.pool.free_tokens)
+
     def make_room(self, tokens: int) -> None:
         """See that `tokens` slots can be had, evicting for them. Raises OutOfMemory when they cannot."""
         self.pool.free(self._allocate(tokens))

@@ -240,9 +240,11 @@ def test_old_segments_make_room_for_new_ones(backend: Make) -> None:
 
 
 def test_an_answer_ends_where_the_memory_ends_and_says_so(backend: Make) -> None:
-    _, last, _ = ask(backend(kv_bytes=256 * 256), request(text(100, 2), (text(20, 3),), max_tokens=400))
+    one = backend(kv_bytes=256 * 384)
+    _, last, _ = ask(one, request(text(100, 2), (text(20, 3),), max_tokens=400))
     assert last.reason == "length"
     assert any("memory is full" in note for note in last.notes)
+    assert one._cache.pool.free_tokens == 0
 
 
 def test_a_seed_gives_the_same_answer_again(backend: Make) -> None:

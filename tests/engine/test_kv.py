@@ -105,6 +105,17 @@ def test_what_is_held_is_never_evicted() -> None:
     assert cache.has("a")
 
 
+def test_an_entry_grows_by_what_is_left() -> None:
+    cache = KvCache(pool(6))
+    held, free = cache.add("a", BLOCK), cache.add("b", BLOCK)
+    free.ids = array("i", [1])
+    cache.release(free)
+    assert sum(run.length for run in cache.grow_at_most(held, 2 * BLOCK)) == 2 * BLOCK
+    assert sum(run.length for run in cache.grow_at_most(held, 10 * BLOCK)) == 3 * BLOCK
+    with pytest.raises(OutOfMemory):
+        cache.grow_at_most(held, 1)
+
+
 def test_an_entry_without_kv_vanishes_with_its_last_holder() -> None:
     cache = KvCache(pool(2))
     entry = cache.add("a", BLOCK)
