@@ -93,6 +93,7 @@ def cli(ctx: click.Context, data_dir: Path | None) -> None:
 # What to do where the system refuses.
 _WAYS_OUT = {
     errno.ENOSPC: "free some space on that disk, then run the same command again",
+    errno.EFBIG: "a limit (ulimit -f) or the file system allows no larger file: raise it, or use another disk",
     errno.EDQUOT: "free some space within your quota, then run the same command again",
     errno.EACCES: "check its permissions, or choose another folder with --data-dir",
     errno.EPERM: "check its permissions, or choose another folder with --data-dir",

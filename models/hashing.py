@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # Called with the number of bytes done since the last call.
@@ -14,19 +15,18 @@ _BLOCK = 1 << 20
 def sha256_of(path: Path, progress: Progress | None = None) -> str:
     """Hex digest of a file."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            if progress:
-                progress(len(block))
+    for block in _blocks(path):
+        digest.update(block)
+        if progress:
+            progress(len(block))
     return digest.hexdigest()
 
 
 def copy_hashed(source: Path, target: Path, progress: Progress | None = None) -> str:
     """Copy a file, flushed to the disk, and give its hex digest."""
     digest = hashlib.sha256()
-    with source.open("rb") as file, target.open("xb") as out:
-        while block := file.read(_BLOCK):
+    with _naming(target), target.open("xb") as out:
+        for block in _blocks(source):
             digest.update(block)
             out.write(block)
             if progress:
@@ -49,7 +49,7 @@ def link_hashed(source: Path, target: Path, progress: Progress | None = None) ->
 def replace(path: Path, data: bytes) -> None:
     """Write a file in one step: whatever happens, the old content is there or the new."""
     temporary = path.with_name(path.name + ".new")
-    with temporary.open("wb") as out:
+    with _naming(temporary), temporary.open("wb") as out:
         out.write(data)
         out.flush()
         sync(out.fileno())
@@ -62,6 +62,17 @@ def sync(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """The system names no file when it refuses to read or write an open one: it is this."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
 def sync_folder(path: Path) -> None:
     """Make renames and new names in a folder durable."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -69,3 +80,9 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with _naming(path), path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield block

@@ -22,6 +22,7 @@ from unabridged.models.quantise.rounding import GROUPS, group_for
 from unabridged.models.quantise.sides import source_config
 from unabridged.models.quantise.source import Source
 from unabridged.models.quantise.work import working
+from unabridged.models.sizes import in_words
 from unabridged.models.tensors import matrices
 
 # Part of what decides the result: another recipe does not take up this one's layers.
@@ -103,9 +104,10 @@ class Quantiser:
         there = sum(path.stat().st_size for path in folder.iterdir())
         free = shutil.disk_usage(folder).free
         if free + there < self.size:
-            missing = (self.size - free - there) / 1e9
+            missing = in_words(self.size - free - there)
             raise ModelError(
-                f"{self.size / 1e9:.1f} GB are needed, {missing:.1f} more than are free", "free some space on that disk"
+                f"{in_words(self.size)} are needed in {folder}, {missing} more than are free",
+                "free some space on that disk",
             )
 
     def _fingerprint(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,17 @@ def test_an_interrupted_installation_goes_on(
     assert "layer 1 of 2" not in error
     assert registry.verify("mine-awq") == []
     assert list((registry.directory / ".quantised").iterdir()) == []
+
+
+def test_a_file_that_may_not_be_so_large_is_named(run: Run, source: Path, prose: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        code, _, error = run(str(source), "--text", str(prose))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code == cli.FAILED
+    assert "mine-awq.quantising/model/model-00001-of-00003.safetensors.new: File too large (a limit (ulimit" in error
 
 
 @pytest.mark.parametrize("output", [False, True])
