@@ -61,6 +61,14 @@ Examples:
 """
 
 
+# What to do about files and folders that are not ours.
+_CLOSED = {
+    errno.EACCES: "check its permissions",
+    errno.EPERM: "check its permissions, or choose another folder",
+    errno.EROFS: "choose a folder that can be written",
+}
+
+
 class _Commands(click.Group):
     """Commands that are imported when they are used."""
 
@@ -73,6 +81,21 @@ class _Commands(click.Group):
         module = import_module(f"unabridged.app.commands.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            path = error.filename
+            if (
+                error.errno not in _CLOSED
+                or not isinstance(path, str)
+                or ctx.obj is None
+                or ctx.obj.locations.hold(path)
+            ):
+                raise
+            # A file or folder that the user named: where ours lie does not matter.
+            raise UnabridgedError(f"{one_line(path)}: {error.strerror}", _CLOSED[error.errno]) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -93,6 +93,12 @@ class Locations:
         """The log of a server that was started in the background."""
         return self.state / "server.log"
 
+    def hold(self, path: str) -> bool:
+        """Whether `path` lies in one of the folders, or is where one of them is to be made."""
+        real = Path(path).absolute()
+        folders = (self.config, self.data, self.state, self.runtime)
+        return any(real.is_relative_to(folder) or folder.is_relative_to(real) for folder in folders)
+
     def create(self) -> None:
         """Make the folders. All are private to the user: they hold his documents' text."""
         for folder in (self.config, self.data, self.state, self.runtime, self.models, self.kv):

@@ -6,11 +6,12 @@ model.safetensors is.
 """
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from unabridged.models.errors import ModelDamaged, ModelNotFound, ModelUnsupported
+from unabridged.models.errors import ModelDamaged, ModelError, ModelNotFound, ModelUnsupported
 from unabridged.models.quantisation import LEGACY_FILE, from_legacy
 
 SHARD_INDEX = "model.safetensors.index.json"
@@ -42,11 +43,20 @@ class ModelFolder:
     @classmethod
     def inspect(cls, path: Path) -> "ModelFolder":
         """The checkpoint at a folder or .gguf file. Raises ModelNotFound or ModelUnsupported, naming what is there,
-        ModelDamaged when a file is missing that the shard index names."""
+        ModelDamaged when a file is missing that the shard index names, ModelError when one cannot be read."""
         if path.is_file():
-            return cls._of_file(path)
-        if not path.is_dir():
+            found = cls._of_file(path)
+        elif path.is_dir():
+            _check_readable(path)
+            found = cls._of_folder(path)
+        else:
             raise ModelNotFound(f"no model at {path}", "give a folder with a checkpoint or a .gguf file")
+        for file in (*found.sides, *found.weights):
+            _check_readable(file)
+        return found
+
+    @classmethod
+    def _of_folder(cls, path: Path) -> "ModelFolder":
         ggufs = sorted(path.glob("*.gguf"))
         tensors = sorted(path.glob("*.safetensors"))
         if tensors and (path / "config.json").is_file():
@@ -76,6 +86,12 @@ class ModelFolder:
         return ModelUnsupported(
             f"{path} holds no checkpoint", "it needs config.json and *.safetensors, or one .gguf file"
         )
+
+
+def _check_readable(path: Path) -> None:
+    """Before a reader of weights says that a file which it may not read does not exist."""
+    if not os.access(path, os.R_OK):
+        raise ModelError(f"{path} cannot be read", "check its permissions")
 
 
 def _meant(path: Path, tensors: list[Path]) -> tuple[Path, ...]:

@@ -1,6 +1,7 @@
 """`models quantize`: what is installed or written, what is said, and that an interrupted command goes on."""
 
 import json
+import os
 import re
 import resource
 from collections.abc import Callable
@@ -156,6 +157,23 @@ def test_a_file_that_may_not_be_so_large_is_named(run: Run, source: Path, prose:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert code == cli.FAILED
     assert "mine-awq.quantising/model/model-00001-of-00003.safetensors.new: File too large (a limit (ulimit" in error
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("closed", ["", "config.json", "model.safetensors"])
+def test_a_source_that_cannot_be_read_is_named(run: Run, source: Path, prose: Path, closed: str) -> None:
+    (source / closed).chmod(0)
+    code, _, error = run(str(source), "--text", str(prose))
+    (source / closed).chmod(0o700)
+    named = source / closed
+    assert (code, error) == (cli.FAILED, f"unabridged: error: {named} cannot be read (check its permissions)\n")
+
+
+def test_an_output_where_nothing_may_be_made_is_named(run: Run, source: Path, prose: Path) -> None:
+    code, _, error = run(str(source), "--text", str(prose), "--output", "/sys/none")
+    assert code == cli.FAILED
+    assert error.splitlines()[-1].startswith("unabridged: error: /sys/.none.quantising: ")
+    assert "--data-dir" not in error
 
 
 @pytest.mark.parametrize("output", [False, True])
