@@ -288,6 +288,10 @@ def _check_index(config: AttentionConfig, indexed: bool) -> None:
         raise BadRequest(
             "the attention index scores keys un-rotated", "selection_rope relative or infllm, and extension on"
         )
+    for layer in layers:
+        if not 4 <= layer.stages[0].chunk <= 512:
+            found = layer.stages[0].chunk
+            raise BadRequest(f"attention chunk = {found} with an index of the keys", "4 to 512, what its kernels take")
     if config.sink % _PAGE:
         raise BadRequest(f"attention sink = {config.sink} with an index of the keys", f"a multiple of {_PAGE}")
 

@@ -301,6 +301,9 @@ def test_only_an_engine_with_an_index_takes_presets_that_need_one() -> None:
             choose(AttentionChoice(preset="3k-index", overrides=override), 131072, indexed=True)  # type: ignore[arg-type]
     with pytest.raises(BadRequest, match=r"sink = 40.*16"):
         choose(AttentionChoice(overrides={"sink": 40}), 8192, indexed=True)
+    for chunk in (1, 1024):
+        with pytest.raises(BadRequest, match=rf"chunk = {chunk} with an index.*4 to 512"):
+            choose(AttentionChoice(overrides={"chunk": chunk}), 8192, indexed=True)
     assert choose(AttentionChoice(), 600, indexed=True).sink == 32
 
 
