@@ -5,6 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -153,7 +154,9 @@ class GpuBackend:
             raise BadRequest(
                 f"attention refresh = {refresh}", f"a GPU records each step of a period: {_PERIOD} at most"
             )
-        return config
+        # Steps take memory by it, and without extension it may be anything: no context is longer than the pool.
+        longest = max(self._config.window, self._cache.pool.slots + 1)
+        return replace(config, dense_below=min(config.dense_below, longest))
 
     def _room(self, bases: Sequence[Basis], kind: torch.dtype, chunk: int) -> int:
         """Bytes for the pool. What the allocator keeps of loading is given back first."""

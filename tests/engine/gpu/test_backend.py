@@ -212,6 +212,13 @@ def test_a_pass_reads_no_more_than_the_kernels_number(gpu: Make) -> None:
     assert gpu(prefill_chunk=1 << 20)._serving._runner.chunk() == 32768
 
 
+def test_a_window_without_extension_is_bounded_by_the_memory(gpu: Make) -> None:
+    one = gpu()
+    unbounded = AttentionChoice(overrides={"extension": False, "dense_below": 10**9})
+    assert one._choose(unbounded).dense_below == one.ready().max_context + 1 > WINDOW
+    assert one._choose(AttentionChoice()).dense_below == WINDOW
+
+
 def test_a_pass_that_others_follow_ends_with_a_block_of_queries(gpu: Make) -> None:
     backend = gpu()
     course = backend._serving._runner.course([], [], 272, backend._choose(AttentionChoice()))
