@@ -60,6 +60,8 @@ def quantize(
             app.registry.free(chosen)
 
     free()
+    if output is not None:
+        _check_output(app, model, output.expanduser())
     text = _text(app, collection, texts)
 
     def installed(model: "InstalledModel") -> None:
@@ -99,6 +101,19 @@ def _model(app: App, source: str) -> tuple[Path, str]:
         path = app.registry.get(source).path
     path = path.resolve()
     return path, name_of(path)
+
+
+def _check_output(app: App, model: Path, output: Path) -> None:
+    """A folder within a model would become part of it."""
+    from unabridged.models.errors import ModelError
+
+    real = output.resolve()
+    if model.is_dir() and real.is_relative_to(model):
+        raise ModelError(f"{output} lies in the source {model}", "choose a folder outside it")
+    if real.is_relative_to(app.registry.directory.resolve()):
+        raise ModelError(
+            f"{output} lies among the installed models", "leave out --output to install it, or choose another folder"
+        )
 
 
 def _text(app: App, collection: str | None, texts: tuple[Path, ...]) -> str:

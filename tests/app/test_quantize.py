@@ -238,6 +238,9 @@ def test_any_folder_name_makes_a_model_name(run: Run, source: Path, prose: Path,
         (["{source}", "--text", "{short}"], "characters of text are too few"),
         (["{source}", "--collection", "none"], "none"),
         (["{source}", "--text", "{prose}", "--device", "cuda"], "no CUDA device"),
+        (["{source}", "--text", "{prose}", "--output", "{source}/out"], "{source}/out lies in the source {source}"),
+        (["{source}", "--text", "{prose}", "--output", "{models}/x/out"], "{models}/x/out lies among the installed"),
+        (["{source}", "--text", "{prose}", "--output", "{link}/out"], "{link}/out lies in the source {source}"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -254,7 +257,10 @@ def test_what_cannot_be_done_is_one_line(
     short.write_text("A line.")
     blank = tmp_path / "blank.txt"
     blank.write_text(" \n" * 20_000)
-    files = {"source": source, "prose": prose, "short": short, "blank": blank}
+    link = tmp_path / "link"
+    link.symlink_to(source)
+    models = tmp_path / "data" / "models"
+    files = {"models": models, "link": link, "source": source, "prose": prose, "short": short, "blank": blank}
     code, _, error = run(*(one.format(**files) for one in arguments))
     assert code in (cli.FAILED, cli.USAGE)
     assert said.format(**files) in error
