@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from benchmarks.decode_context import Context
 from benchmarks.gpu import graph_time, recorded, times
-from torch import Tensor
+from benchmarks.linears import linears
 
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.device import DecodeAttention
@@ -20,8 +20,6 @@ from unabridged.engine.gpu.batch import DecodeBatch
 from unabridged.engine.gpu.kernels.sample import SampleState, sample
 from unabridged.engine.gpu.steps import Captured, unindexed
 from unabridged.engine.gpu.tables import Tables
-from unabridged.models.fused import InParts
-from unabridged.models.linear import Linear
 from unabridged.models.llama import Llama
 from unabridged.models.rope import inv_freq
 
@@ -78,32 +76,7 @@ def pace(model: Llama, config: AttentionConfig, context: Context, rows: int, ste
 
 def parts(model: Llama, config: AttentionConfig, context: Context, rows: int) -> Parts:
     """Each part alone, in graphs, on random activations."""
-    return Parts(linears(model, rows), _attention(model, config, context, rows), _head(model, rows))
-
-
-def linears(model: Llama, rows: int) -> float:
-    """Seconds of all layers' projections, one after the other."""
-    shape = model.config
-
-    def of(width: int) -> Tensor:
-        return torch.randn(rows, width, dtype=model.dtype, device="cuda")
-
-    hidden, mixed, inner = of(shape.hidden), of(shape.heads * shape.head_dim), of(shape.intermediate)
-
-    def run() -> None:
-        for layer in model.layers:
-            _apply(layer.qkv, hidden)
-            _apply(layer.output, mixed)
-            layer.gated(hidden)
-            _apply(layer.down, inner)
-
-    with torch.inference_mode():
-        return graph_time(run)
-
-
-def _apply(linear: Linear, x: Tensor) -> Tensor:
-    # As the fused residual stream has it.
-    return linear.parts(x) if isinstance(linear, InParts) else linear(x)
+    return Parts(linears(model, rows, graph_time), _attention(model, config, context, rows), _head(model, rows))
 
 
 def _head(model: Llama, rows: int) -> float:

@@ -27,8 +27,9 @@ from typing import Any
 
 import torch
 from benchmarks import checkpoint
-from benchmarks.gpu import card, require_gpu, say
-from benchmarks.prefill_run import PREFIX, SECTION, Reading, Text, linears, pool_of, products, read_sections
+from benchmarks.gpu import card, eager_time, require_gpu, say
+from benchmarks.linears import linears
+from benchmarks.prefill_run import PREFIX, SECTION, Reading, Text, pool_of, products, read_sections
 from benchmarks.report import machine, save
 
 from unabridged.engine.attention.config import AttentionConfig, choose
@@ -91,7 +92,10 @@ class Benchmark:
     def __init__(self, model: Llama, arguments: argparse.Namespace, result: dict[str, Any]) -> None:
         self._arguments, self._model, self._until = arguments, model, time.monotonic() + arguments.seconds
         piece = min(arguments.piece, max(arguments.contexts))
-        self._linears, self.products = linears(model, piece) / piece, products(model.config, piece, model.dtype)
+        self._linears, self.products = (
+            linears(model, piece, eager_time) / piece,
+            products(model.config, piece, model.dtype),
+        )
         self._floor = self.products.seconds / piece
         result |= {"rows": [], "products": asdict(self.products) | {"rate": self.products.rate}}
         say(

@@ -1,5 +1,5 @@
 """Long texts of random tokens through a whole model in GPU memory, timed: in one go, and as sections behind a prefix.
-And the linear layers alone, beside the matrix products that they cannot do without."""
+And the matrix products that linear layers cannot do without."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,6 @@ from unabridged.engine.gpu.prefill import Part, Prefill
 from unabridged.engine.kv.blocks import BLOCK, Run
 from unabridged.models.attention import Attend
 from unabridged.models.config import ModelConfig
-from unabridged.models.fused import InParts
-from unabridged.models.linear import Linear
 from unabridged.models.llama import Llama
 
 PREFIX, SECTION = 64, 2048
@@ -126,31 +124,6 @@ def _timed(model: Watched, prefill: Prefill, passes: Sequence[Sequence[Part]]) -
     torch.cuda.synchronize()
     seconds = time.perf_counter() - began
     return Reading(sum(len(part.ids) for parts in passes for part in parts), seconds, model.attention())
-
-
-@torch.inference_mode()
-def linears(model: Llama, tokens: int) -> float:
-    """Seconds of all layers' projections over `tokens` tokens, whatever their weights need first included."""
-    shape = model.config
-
-    def of(width: int) -> Tensor:
-        return torch.randn(tokens, width, dtype=model.dtype, device="cuda")
-
-    hidden, mixed, inner = of(shape.hidden), of(shape.heads * shape.head_dim), of(shape.intermediate)
-
-    def run() -> None:
-        for layer in model.layers:
-            _apply(layer.qkv, hidden)
-            _apply(layer.output, mixed)
-            layer.gated(hidden)
-            _apply(layer.down, inner)
-
-    return eager_time(run)
-
-
-def _apply(linear: Linear, x: Tensor) -> Tensor:
-    # As the fused residual stream has it.
-    return linear.parts(x) if isinstance(linear, InParts) else linear(x)
 
 
 @dataclass(frozen=True)
