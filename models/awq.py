@@ -67,7 +67,7 @@ class Projection:
         """`name`: of its module in the checkpoint."""
         self._name, self._rows, self._columns, self._form = name, rows, columns, form
         self._tensors: dict[str, Tensor] = {}
-        self._shapes = _shapes(form, rows, columns)
+        self._shapes = form.shapes(rows, columns)
 
     def put(self, kind: str, tensor: Tensor) -> Int4 | None:
         """Take `<name>.<kind>`; the projection once it is complete, on the device of its tensors.
@@ -111,15 +111,6 @@ class Projection:
             return Int4(values, scales, torch.full_like(scales, 8, dtype=torch.uint8))
         zeros = _nibbles(self._tensors["weight_zero_point"].t())[:, : self._rows]
         return Int4(values, scales, zeros.t().contiguous())
-
-
-def _shapes(form: Quantisation, rows: int, columns: int) -> dict[str, tuple[int, ...]]:
-    """The tensors of a projection, as its name continues."""
-    groups, row_words = columns // form.group, -(-rows // 8)
-    if form.layout == "awq":
-        return {"qweight": (columns, row_words), "qzeros": (groups, row_words), "scales": (groups, rows)}
-    zeros = {"weight_zero_point": (row_words, groups)} if form.zeros else {}
-    return {"weight_packed": (rows, columns // 8), "weight_scale": (rows, groups), **zeros, "weight_shape": (2,)}
 
 
 def _nibbles(words: Tensor) -> Tensor:

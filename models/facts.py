@@ -1,6 +1,6 @@
 """What can be said of a checkpoint without loading it; whatever we cannot run is refused here. Torch-free."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Literal
 from unabridged.models.blocks import check_complete
 from unabridged.models.config import ModelConfig
 from unabridged.models.container import read_header
-from unabridged.models.errors import ModelDamaged
+from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.folder import ModelFolder, hf_config
 from unabridged.models.quantisation import BESIDES, PACKED
 from unabridged.models.tensors import matrices, vectors
@@ -57,29 +57,36 @@ def _check_vocabulary(tokenizer: Tokenizer, config: ModelConfig) -> None:
 
 
 def _check_shapes(config: ModelConfig, shapes: Mapping[str, list[int]]) -> None:
-    """Whether all weights are there. Of packed ones only the names are compared: their shapes when they are loaded."""
+    """Whether all weights are there and of the right shape, as they are or quantised."""
     wanted = {vector.name + ".weight": [vector.length] for vector in vectors(config)}
+    packed: dict[str, dict[str, list[int]]] = {}
+    form = config.quantisation
     for matrix in matrices(config):
         for piece in matrix.pieces:
-            wanted[piece.name + ".weight"] = [piece.rows, matrix.columns]
+            name = piece.name + ".weight"
+            wanted[name] = [piece.rows, matrix.columns]
             if matrix.bias:
                 wanted[piece.name + ".bias"] = [piece.rows]
-    missing = [one for name in wanted for one in _lacking(config, name, shapes)]
+            if form is not None and matrix.place != "embedding":
+                parts = form.shapes(piece.rows, matrix.columns)
+                packed[name] = {f"{piece.name}.{part}": [*shape] for part, shape in parts.items()}
+    absent = [name for name in wanted if name not in shapes]
+    missing = [one for name in absent for one in _lacking(name, packed.get(name, {}), shapes)]
     if missing:
         raise ModelDamaged(f"{len(missing)} weights are missing ({', '.join(missing[:3])}, ...)", "copy all its files")
+    for name in absent:
+        if form is not None and (columns := wanted[name][1]) % form.group:
+            raise ModelUnsupported(f"{name}: {columns} columns do not divide into groups of {form.group}")
     for name, shape in wanted.items():
-        if shapes.get(name, shape) != shape:
-            raise ModelDamaged(f"{name} has shape {shapes[name]}, its configuration says {shape}")
+        for key, right in ({name: shape} if name in shapes else packed[name]).items():
+            if shapes[key] != right:
+                raise ModelDamaged(f"{key} has shape {shapes[key]}, its configuration says {right}")
 
 
-def _lacking(config: ModelConfig, name: str, shapes: Mapping[str, list[int]]) -> list[str]:
-    """What is missing of a weight that may be stored as it is or quantised."""
-    form, stem = config.quantisation, name.removesuffix(".weight")
-    if name in shapes or form is None or stem == name:
-        return [] if name in shapes else [name]
-    parts = [stem + part for part in form.parts]
+def _lacking(name: str, parts: Iterable[str], shapes: Mapping[str, list[int]]) -> list[str]:
+    """What is missing of a weight that is not there as it is: some of its quantised parts, or all of it."""
     missing = [part for part in parts if part not in shapes]
-    return [name] if missing == parts else missing
+    return [name] if missing == [*parts] else missing
 
 
 def _shapes(path: Path) -> dict[str, list[int]]:

@@ -35,13 +35,13 @@ class Quantisation:
     zeros: bool
     skipped: tuple[str, ...] = ()
 
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """How the names of a quantised projection's tensors end."""
+    def shapes(self, rows: int, columns: int) -> dict[str, tuple[int, ...]]:
+        """The tensors of a quantised projection by how its name continues. `columns` are whole groups."""
+        groups, row_words = columns // self.group, -(-rows // 8)
         if self.layout == "awq":
-            return ".qweight", ".qzeros", ".scales"
-        zeros = (".weight_zero_point",) if self.zeros else ()
-        return ".weight_packed", ".weight_scale", ".weight_shape", *zeros
+            return {"qweight": (columns, row_words), "qzeros": (groups, row_words), "scales": (groups, rows)}
+        zeros = {"weight_zero_point": (row_words, groups)} if self.zeros else {}
+        return {"weight_packed": (rows, columns // 8), "weight_scale": (rows, groups), **zeros, "weight_shape": (2,)}
 
 
 def quantisation_of(raw: Mapping[str, Any]) -> Quantisation | None:

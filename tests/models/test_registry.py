@@ -1,5 +1,6 @@
 """Installs are whole or absent; what changed on the disk is named; names cannot leave the directory."""
 
+import json
 import os
 import shutil
 import signal
@@ -149,6 +150,37 @@ def test_a_4_bit_checkpoint_with_a_part_missing_is_refused(
     del weights[f"model.layers.1.mlp.up_proj.{part}"]
     save_file(weights, file)
     with pytest.raises(ModelDamaged, match=rf"1 weights are missing \(model\.layers\.1\.mlp\.up_proj\.{part}"):
+        registry.add(folder)
+
+
+@pytest.mark.parametrize(
+    ("form", "part", "shape", "message"),
+    [
+        ("gemm", "qweight", (64, 11), r"up_proj\.qweight has shape \[64, 11\], its configuration says \[256, 64\]"),
+        ("gemm", "scales", (1, 8), r"up_proj\.scales has shape \[1, 8\]"),
+        ("compressed", "weight_packed", (3, 8), r"up_proj\.weight_packed has shape \[3, 8\]"),
+    ],
+)
+def test_a_4_bit_checkpoint_with_a_part_of_another_shape_is_refused(
+    registry: Registry, tmp_path: Path, form: Format, part: str, shape: tuple[int, int], message: str
+) -> None:
+    folder = tmp_path / "int4"
+    write(folder, form=form)
+    (file,) = folder.glob("*.safetensors")
+    weights = load_file(file)
+    name = f"model.layers.1.mlp.up_proj.{part}"
+    weights[name] = torch.zeros(shape, dtype=weights[name].dtype)
+    save_file(weights, file)
+    with pytest.raises(ModelDamaged, match=message):
+        registry.add(folder)
+
+
+def test_a_4_bit_checkpoint_whose_columns_are_no_groups_is_refused(registry: Registry, tmp_path: Path) -> None:
+    folder = tmp_path / "int4"
+    write(folder, form="gemm")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": config["intermediate_size"] + 8}))
+    with pytest.raises(ModelUnsupported, match=r"down_proj\.weight: \d+ columns do not divide into groups of \d+"):
         registry.add(folder)
 
 
