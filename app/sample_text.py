@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Characters that surely hold a token, on average over a piece.
 _CHARACTERS = 8
+# Of the tokens of a piece, the share that must not be blank: indented code and tables have more.
+_SAYING = 0.25
 # Of a collection: documents, spread over all of it, and characters of each.
 _DOCUMENTS = 200
 _EACH = 100_000
@@ -20,14 +22,26 @@ _EACH = 100_000
 
 def pieces(tokenizer: "Tokenizer", text: str, tokens: int, count: int) -> list[list[int]]:
     """`count` runs of ids, all of one length, `tokens` unless the text says little with many characters, from evenly
-    spread places. Raises ModelError when it is too short."""
+    spread places. Raises ModelError when it is too short, or blank for the most part in one of them."""
     step = (len(text) - _CHARACTERS * tokens) // count
     if step < tokens:
         wanted = (count + _CHARACTERS) * tokens
         raise ModelError(f"{len(text):,} characters of text are too few", f"give {wanted:,} or more")
     found = [tokenizer.encode(text[step * number :][: _CHARACTERS * tokens])[:tokens] for number in range(count)]
     shortest = min(map(len, found))
-    return [list(ids[:shortest]) for ids in found]
+    cut = [list(ids[:shortest]) for ids in found]
+    least, wanted = min(_saying(tokenizer, ids) for ids in cut), int(_SAYING * tokens)
+    if least < wanted:
+        raise ModelError(
+            f"{_CHARACTERS * tokens:,} characters of text hold {least:,} tokens that are not blank",
+            f"{wanted:,} are needed: give text with fewer blanks",
+        )
+    return cut
+
+
+def _saying(tokenizer: "Tokenizer", ids: Sequence[int]) -> int:
+    """How many are not blank."""
+    return sum(bool(tokenizer.decode([one]).strip()) for one in ids)
 
 
 def text_of_files(paths: Sequence[Path]) -> str:

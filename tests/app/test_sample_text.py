@@ -35,6 +35,23 @@ def test_too_little_text_and_no_text_are_refused(tmp_path: Path) -> None:
         text_of_files([binary])
 
 
+@pytest.mark.parametrize("blank", [" ", "\n", " \n\t"])
+def test_text_that_is_blank_for_the_most_part_is_refused(tmp_path: Path, smollm2: Path, blank: str) -> None:
+    for tokenizer in (Tokenizer.load(save_tiny(tmp_path / "mine")), Tokenizer.load(smollm2)):
+        sparse = "".join(f"{word}{blank * 60}" for word in PROSE.split())
+        for text in (sparse, PROSE + blank * 20_000):
+            with pytest.raises(ModelError, match=r"800 characters of text hold \d+ tokens that are not blank \(25 are"):
+                pieces(tokenizer, text, 100, 8)
+
+
+def test_code_and_tables_are_text(tmp_path: Path, smollm2: Path) -> None:
+    lines = "\n".join(f"        total[{number}] = prices[{number}] * 12" for number in range(1000))
+    table = "\n".join(f"{number:>10}{'harbour':>20}{number * 7:>20}" for number in range(1000))
+    for tokenizer in (Tokenizer.load(save_tiny(tmp_path / "mine")), Tokenizer.load(smollm2)):
+        assert len(pieces(tokenizer, lines, 100, 8)) == 8
+    assert len(pieces(Tokenizer.load(smollm2), table, 100, 8)) == 8
+
+
 def test_a_collection_gives_its_documents(tmp_path: Path) -> None:
     folder = tmp_path / "papers"
     folder.mkdir()
