@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType
 from safetensors.torch import load_file, save_file
 from tests.models.families import CASES, reference, save
+from tests.models.gguf_files import write_gguf
+from tests.models.test_families import GGUF
 from tests.models.test_llama import ours
 from torch import Tensor
 
@@ -240,6 +243,17 @@ def test_a_gguf_brings_its_tokenizer_and_its_shape(smollm2: Path, tmp_path: Path
     turns = [("system", "Be brief."), ("user", "What is 7 x 6?")]
     assert (mine.id, mine.eos_ids, mine.chat(turns)) == (theirs.id, theirs.eos_ids, theirs.chat(turns))
     assert source.layer(29, CPU)["down"].shape == (576, 1536)
+
+
+@pytest.mark.parametrize("name", GGUF)
+def test_a_gguf_of_any_family_has_its_weights_under_the_family_s_names(tmp_path: Path, name: str) -> None:
+    architecture, fields = GGUF[name]
+    model = reference(CASES[name], **fields)
+    write_gguf(tmp_path / "m.gguf", model, architecture, GGMLQuantizationType.F32)
+    source, weights = Source(tmp_path / "m.gguf"), load_file(save(model, tmp_path / "hf") / "model.safetensors")
+    for matrix in source.layer_matrices(1):
+        wanted = torch.cat([weights[f"{piece.name}.weight"] for piece in matrix.pieces])
+        assert torch.equal(source.layer(1, CPU)[matrix.place.partition(".")[2]], wanted)
 
 
 class Stopped(Exception):
