@@ -9,20 +9,23 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CACHE := .cache
 PY := $(shell $(PYTHON) -c 'import sys; print("py%d%d" % sys.version_info[:2])')
+# Which build of torch is there: to ask for the other one installs it.
+READY := $(if $(TORCH),$(VENV)/.ready-$(TORCH),$(or $(firstword $(wildcard $(VENV)/.ready*)),$(VENV)/.ready))
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCKED := $(PIP) install --require-hashes --no-deps -r
 
 .PHONY: setup model check test test-all demo wheel clean
 
-setup: $(VENV)/.ready
+setup: $(READY)
 
-$(VENV)/.ready: requirements/dev-$(PY).txt requirements/torch-cpu.txt requirements/torch.txt requirements/cuda.txt pyproject.toml
+$(READY): requirements/dev-$(PY).txt requirements/torch-cpu.txt requirements/torch.txt requirements/cuda.txt pyproject.toml
 	@echo "installing into $(VENV); pip says nothing while it downloads, which can take minutes" >&2
 	$(PYTHON) -m venv $(VENV)
 	$(LOCKED) requirements/dev-$(PY).txt
 	$(if $(filter cuda,$(TORCH)),false,$(LOCKED) requirements/torch-cpu.txt 2>/dev/null) \
 	    || $(LOCKED) requirements/torch.txt -r requirements/cuda.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	rm -f $(VENV)/.ready*
 	touch $@
 
 requirements/dev-$(PY).txt:

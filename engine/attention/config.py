@@ -241,7 +241,7 @@ def _last_stage(config: AttentionConfig, field: str, value: Scalar) -> tuple[Lay
 
 # Tokens of a page: the index is read in pages from the sink on.
 _PAGE = 16
-_NO_INDEX = "a preset without it (auto, 3k, 5k, 8k), or the scorer selectrep or exact"
+_NO_INDEX = "take preset auto, 3k, 5k or 8k; on a GPU an index comes with: unabridged models calibrate NAME"
 _PLAIN: dict[str, object] = {
     "sink": int,
     "stream": int,

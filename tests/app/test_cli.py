@@ -402,3 +402,9 @@ def test_library_commands_import_no_heavy_libraries() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[] []\n"
+
+
+def test_a_model_folder_that_is_not_there_is_named(run: Run) -> None:
+    code, _, error = run("models", "add", "/no/such/model")
+    assert code == cli.FAILED
+    assert "/no/such/model: no such folder or file" in error
