@@ -6,6 +6,7 @@ requests fail with EngineUnavailable and the end of its log until a pause has pa
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator
 from typing import Literal
@@ -13,6 +14,8 @@ from typing import Literal
 from unabridged.app.engine_process import EngineProcess, WorkerCommand
 from unabridged.engine.errors import BadRequest, EngineDied, EngineError, EngineUnavailable, engine_error
 from unabridged.engine.events import Cancel, Event, Failed, Finished, Generate, Prefill, Ready
+
+log = logging.getLogger(__name__)
 
 State = Literal["stopped", "starting", "ready", "failed", "closed"]
 
@@ -122,6 +125,9 @@ class Supervisor:
             self._reading = asyncio.create_task(self._read(process), name="engine events")
             return self.ready
         except EngineUnavailable as problem:
+            if str(problem) != str(self.problem):
+                # On the terminal of `serve`, where nobody may be asking.
+                log.warning("the engine cannot start: %s", problem)
             self.state, self.problem = "failed", problem
             self._count_failure()
             return problem

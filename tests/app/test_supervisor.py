@@ -212,7 +212,9 @@ async def test_an_engine_that_keeps_dying_is_given_up_for_a_while(make: Make, mo
         ("futuristic", "version 1 of the protocol", ""),
     ],
 )
-async def test_an_engine_that_cannot_start_says_why(make: Make, model: str, message: str, hint: str) -> None:
+async def test_an_engine_that_cannot_start_says_why(
+    make: Make, model: str, message: str, hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
     supervisor = make(model, start_timeout=0.5 if model == "hangs" else 20.0)
     with pytest.raises(EngineUnavailable, match=message) as caught:
         await supervisor.start()
@@ -220,6 +222,7 @@ async def test_an_engine_that_cannot_start_says_why(make: Make, model: str, mess
     assert supervisor.state == "failed"
     with pytest.raises(EngineUnavailable, match=message):
         await read(supervisor, generate("a", EMIT, 1))
+    assert [one.getMessage() for one in caplog.records].count(f"the engine cannot start: {caught.value}") == 1
 
 
 async def test_close_ends_streams_and_the_process(make: Make, tmp_path: Path) -> None:
