@@ -225,6 +225,7 @@ def test_nothing_kept_is_dense(device: str) -> None:
     check(Case((170, 31), keep=0, stream=1 << 20, style="true"), device, with_mass=True)
 
 
+@pytest.mark.thorough
 def test_a_row_without_a_sequence_counts_on(device: str) -> None:
     """Past its table and the capacity: nothing outside its own results is read or written."""
     case = Case((97, 25))

@@ -158,6 +158,7 @@ def test_segments_of_odd_lengths_are_padded_inside_and_counted_as_they_are(
     assert last.usage.cached == 9 + 16 + 37
 
 
+@pytest.mark.thorough
 def test_answers_together_are_those_alone_and_share_their_documents(gpu: Make) -> None:
     prefix, shared = text(9, 1), text(37, 2)
     kinds: list[dict[str, Any]] = [{"max_tokens": 2}, {"max_tokens": 3, "temperature": 1.5, "seed": 5}]

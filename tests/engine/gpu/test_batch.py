@@ -167,6 +167,7 @@ def test_a_row_grows_by_what_it_is_given(model: Models) -> None:
     assert [*found, step(batch)[row]] == on_the_cpu(model, CONFIG, ids, 3)
 
 
+@pytest.mark.thorough
 def test_an_answer_past_the_window_is_that_of_the_cpu(model: Models) -> None:
     ids = prompt(230, 6)
     engine = Engine(model, EVERY)
