@@ -25,7 +25,7 @@ from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.tables import Context
 
 # In the interpreter numpy remarks on log 0, and on the keys behind a prompt's end that its repeated queries see.
-pytestmark = pytest.mark.filterwarnings("ignore:divide by zero", "ignore:All-NaN")
+pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore:divide by zero", "ignore:All-NaN")]
 
 SHAPE = made.Shape(4, 2, 64)
 LAYERS, ROOM = 2, 512
@@ -121,7 +121,6 @@ def codes_of(both: Both, at: slice) -> tuple[Tensor, Tensor]:
     return index.read(0, at.start, at.stop)[0], encoded(k.to(both.device), index.basis)[0]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("stages", "join", "prompt"),
     [
@@ -144,7 +143,6 @@ def test_a_prompt_and_the_answer_after_it(stages: tuple[Stage, ...], join: Join,
         both.step(decode, phase)
 
 
-@pytest.mark.thorough
 def test_an_index_that_keeps_everything_changes_nothing(device: str) -> None:
     config = settings(INDEX)
     both = Both(config, device, filled=320, indexed=True)
@@ -155,7 +153,6 @@ def test_an_index_that_keeps_everything_changes_nothing(device: str) -> None:
     assert torch.equal(*codes_of(both, slice(0, 64)))
 
 
-@pytest.mark.thorough
 def test_a_prompt_behind_an_answer_finds_all_of_it_in_the_index(device: str) -> None:
     config = settings(INDEX)
     both = Both(config, device, filled=0, indexed=True)
@@ -168,7 +165,6 @@ def test_a_prompt_behind_an_answer_finds_all_of_it_in_the_index(device: str) -> 
     assert torch.equal(*codes_of(both, slice(0, both.length)))
 
 
-@pytest.mark.thorough
 def test_masks_are_of_the_last_piece(device: str) -> None:
     config = replace(settings(), dense_below=128)
     both = Both(config, device, filled=128)
@@ -182,7 +178,6 @@ def test_masks_are_of_the_last_piece(device: str) -> None:
     assert prefill.coverage().tolist() == [1.0] * LAYERS
 
 
-@pytest.mark.thorough
 def test_a_prompt_that_prunes_nothing_leaves_empty_lists(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(settings(PAPER, (4, 2, 2)), join="joint", sink=64)
     both = Both(config, device, filled=64)
@@ -197,7 +192,6 @@ def test_a_prompt_that_prunes_nothing_leaves_empty_lists(device: str, monkeypatc
     both.step(decode, phase)
 
 
-@pytest.mark.thorough
 def test_dynamic_extend_takes_a_piece_as_long_as_it_is(device: str) -> None:
     # The first block ends at 256 tokens, the padded one at 320, the piece at 272: the divisor changes after all three.
     config = replace(settings(), attention_rope="dynamic-extend", window=200)
@@ -218,7 +212,6 @@ def test_streams_begin_at_a_page(device: str) -> None:
         Stages(settings(), 0, RopeTables.of(FREQUENCIES, 8, device), (128, 1))
 
 
-@pytest.mark.thorough
 def test_coverage_and_masses_of_a_step(device: str) -> None:
     config = settings()
     both = Both(config, device, filled=300)
@@ -352,7 +345,6 @@ def test_the_index_keeps_the_key_that_a_query_asks_for(device: str) -> None:
     assert kept[0].starts[0].tolist() == [[128], [128]]
 
 
-@pytest.mark.thorough
 def test_sequences_of_a_step_do_not_mix(device: str) -> None:
     config = settings()
     lengths = [200, 131]
