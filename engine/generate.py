@@ -1,6 +1,5 @@
 """The torch engine: answers with our own forward pass and attention, on the CPU. One forward pass a step."""
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from unabridged import __version__
 from unabridged.engine.attention.config import choose, for_window
 from unabridged.engine.cpu import CpuRunner
 from unabridged.engine.errors import EngineUnavailable
@@ -16,7 +14,7 @@ from unabridged.engine.events import PROTOCOL, Event, Generate, Prefill, Ready
 from unabridged.engine.kv import memory
 from unabridged.engine.kv.cache import KvCache
 from unabridged.engine.kv.pool import KvPool
-from unabridged.engine.kv.store import MAGIC, KvStore
+from unabridged.engine.kv.store import KvStore, fingerprint
 from unabridged.engine.options import CPU_CHUNK, EngineOptions
 from unabridged.engine.serving import Serving
 from unabridged.models.load import load_model
@@ -45,9 +43,8 @@ class TorchBackend:
         self._name = model_dir.name
         model = load_model(model_dir, packed=True, head_bits=options.head_bits)
         tokenizer = Tokenizer.load(model_dir)
-        self._fingerprint = _fingerprint(
-            read_manifest(model_dir).fingerprint, tokenizer.id, kv_dtype, options.head_bits
-        )
+        form = (kv_dtype, "packed", *(["head 8"] if options.head_bits == 8 else []))
+        self._fingerprint = fingerprint(read_manifest(model_dir).fingerprint, tokenizer.id, *form)
         limit = options.kv_bytes or int(memory.available() * _POOL_SHARE)
         self._window, shape = model.config.window, model.config
         pool = KvPool(shape.layers, shape.kv_heads, shape.head_dim, limit, _DTYPES[kv_dtype])
@@ -89,10 +86,3 @@ class TorchBackend:
     def close(self) -> None:
         """See engine.backend.Backend. The store needs nothing: its files are whole at any time."""
         self._cache.pool.close()
-
-
-def _fingerprint(weights: str, tokenizer: str, kv_dtype: str, head_bits: int) -> str:
-    """What stored KV depends on besides the tokens: weights, tokenizer, KV format, engine version."""
-    version = ".".join(__version__.split(".")[:2])
-    parts = (weights, tokenizer, MAGIC, kv_dtype, "packed", version, *(["head 8"] if head_bits == 8 else []))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -1,6 +1,5 @@
 """The torch engine on a GPU: the model, the KV pool and all attention in its memory, several answers at a time."""
 
-import hashlib
 import logging
 import os
 import time
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from unabridged import __version__
 from unabridged.engine.attention import index_basis
 from unabridged.engine.attention.config import AttentionConfig, choose, for_window
 from unabridged.engine.attention.index_basis import Basis
@@ -24,7 +22,7 @@ from unabridged.engine.gpu.pool import K_SCALE, V_SCALE, GpuPool
 from unabridged.engine.gpu.runner import GpuRunner
 from unabridged.engine.kv.cache import KvCache
 from unabridged.engine.kv.late import LateStore
-from unabridged.engine.kv.store import MAGIC, KvStore
+from unabridged.engine.kv.store import KvStore, fingerprint
 from unabridged.engine.options import EngineOptions
 from unabridged.engine.serving import Serving
 from unabridged.models.config import ModelConfig
@@ -85,7 +83,8 @@ class GpuBackend:
             bases,
         )
         self._indexed = pool.indexed
-        self._fingerprint = _fingerprint(manifest.fingerprint, tokenizer.id, kind, options.head_bits)
+        form = f"{kind} k/{K_SCALE} v/{V_SCALE} pages of {PAGE} head {options.head_bits}"
+        self._fingerprint = fingerprint(manifest.fingerprint, tokenizer.id, form, "cuda")
         self._cache = KvCache(pool, PAGE)
         own = for_window(self._config.window, self._indexed)
         runner = GpuRunner(model, pool, own, self.slots, chunk)
@@ -195,14 +194,6 @@ def _kv_type(options: EngineOptions, device: torch.device) -> torch.dtype:
             "unabridged config set engine.kv_dtype auto",
         )
     return kind
-
-
-def _fingerprint(weights: str, tokenizer: str, kind: torch.dtype, head_bits: int) -> str:
-    """What stored KV depends on besides the tokens: weights, tokenizer, KV format, engine and its version."""
-    version = ".".join(__version__.split(".")[:2])
-    form = f"{kind} k/{K_SCALE} v/{V_SCALE} pages of {PAGE} head {head_bits}"
-    parts = (weights, tokenizer, MAGIC, form, "cuda", version)
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
 def _device_name(device: torch.device) -> str:

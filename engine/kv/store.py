@@ -18,6 +18,7 @@ import msgspec
 import torch
 from torch import Tensor
 
+from unabridged import __version__
 from unabridged.engine.errors import StoreError
 from unabridged.engine.kv.blocks import Pool, Run
 
@@ -169,6 +170,13 @@ class KvStore:
             owner = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
             if not owner.isdigit() or int(owner) == os.getpid() or not _alive(int(owner)):
                 path.unlink(missing_ok=True)
+
+
+def fingerprint(weights: str, tokenizer: str, *form: str) -> str:
+    """What stored KV depends on besides the tokens: weights, tokenizer, this file format, `form` (how it was computed and
+    is stored), the engine's version."""
+    version = ".".join(__version__.split(".")[:2])
+    return hashlib.sha256("\n".join((weights, tokenizer, MAGIC, *form, version)).encode()).hexdigest()[:32]
 
 
 def _alive(process: int) -> bool:
