@@ -173,8 +173,8 @@ class KvStore:
 
 
 def fingerprint(weights: str, tokenizer: str, *form: str) -> str:
-    """What stored KV depends on besides the tokens: weights, tokenizer, this file format, `form` (how it was computed and
-    is stored), the engine's version."""
+    """What stored KV depends on besides the tokens: weights, tokenizer, this file format, `form` (how it was computed
+    and is stored), the engine's version."""
     version = ".".join(__version__.split(".")[:2])
     return hashlib.sha256("\n".join((weights, tokenizer, MAGIC, *form, version)).encode()).hexdigest()[:32]
 
