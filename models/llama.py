@@ -15,6 +15,7 @@ from unabridged.models.embedding import Embedding
 from unabridged.models.layers import Layer, Norm
 from unabridged.models.linear import Linear
 from unabridged.models.residual import Plain, Residual
+from unabridged.models.slices import SLICE, Sliced
 
 
 class Llama:
@@ -73,11 +74,18 @@ class Llama:
     def _run(self, ids: Tensor, attend: Attend) -> Residual:
         stream = self._residual(self._embedded(ids))
         for index, layer in enumerate(self.layers):
-            q, k, v = self._heads(layer, layer.qkv(stream.normed(layer.attention_norm)))
-            mixed = attend(index, q, k, v).reshape(len(ids), -1)
-            _add(stream, layer.output, mixed, layer.attention_post_norm)
-            _add(stream, layer.down, layer.gated(stream.normed(layer.mlp_norm)), layer.mlp_post_norm)
+            _add(stream, layer.output, self._mixed(index, layer, stream, attend), layer.attention_post_norm)
+            if len(ids) <= SLICE:
+                _add(stream, layer.down, layer.gated(stream.normed(layer.mlp_norm)), layer.mlp_post_norm)
+            else:
+                mlp = Sliced(layer.gated, layer.down)
+                _add(stream, mlp, stream.normed(layer.mlp_norm), layer.mlp_post_norm)
         return stream
+
+    def _mixed(self, index: int, layer: Layer, stream: Residual, attend: Attend) -> Tensor:
+        """What attention gives, `[T, H * D]`: queries, keys and values are gone before the MLP needs memory."""
+        q, k, v = self._heads(layer, layer.qkv(stream.normed(layer.attention_norm)))
+        return attend(index, q, k, v).reshape(len(q), -1)
 
     def _embedded(self, ids: Tensor) -> Tensor:
         rows = self.embedding(ids)

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from unabridged.models import slices
 from unabridged.models.fused import FusedResidual
 from unabridged.models.kernels.add_norm import add, add_norm, add_norm_plain, add_plain
-from unabridged.models.layers import Norm
+from unabridged.models.layers import Norm, SiluGated
 from unabridged.models.linear import Dense
 
 HALF, BRAIN, FULL = torch.float16, torch.bfloat16, torch.float32
@@ -120,3 +121,14 @@ def test_many_small_sums_are_not_lost_in_float16(device: str) -> None:
         stream.plus(torch.full((1, 64), 0.25, dtype=HALF, device=device))
         stream.normed(norm)
     assert (stream.value() == 1026).all()
+
+
+def test_a_sliced_mlp_adds_what_the_whole_one_does(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, up, down = (_random(*size, dtype=HALF, device=device) / 10 for size in ((9, 96), (128, 96), (96, 64)))
+    gated, norm = SiluGated(Dense(up)), Norm(torch.ones(96, dtype=HALF, device=device), 1e-6)
+    whole, sliced = FusedResidual(x.clone()), FusedResidual(x.clone())
+    whole.add(Dense(down), gated(x))
+    monkeypatch.setattr(slices, "SLICE", 4)
+    sliced.add(slices.Sliced(gated, Dense(down)), x)
+    torch.testing.assert_close(sliced.normed(norm), whole.normed(norm), rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(sliced.value(), whole.value(), rtol=2e-3, atol=2e-3)

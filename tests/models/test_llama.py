@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.initialization import no_init_weights
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
+from unabridged.models import llama, slices
 from unabridged.models.config import ModelConfig
 from unabridged.models.container import read_header
 from unabridged.models.gguf import config_of, stream_gguf
@@ -60,6 +61,24 @@ def test_chunks_change_nothing(tiny_llama: TinyLlama, chunk: int) -> None:
     model = load_model(tiny_llama()[0])
     ids = torch.randint(0, 256, (65,))
     torch.testing.assert_close(ours(model, ids, chunk), ours(model, ids, 65), atol=1e-4, rtol=0)
+
+
+def test_slices_of_the_mlp_change_nothing(tiny_llama: TinyLlama, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(tiny_llama()[0])
+    ids = torch.randint(0, 256, (65,))
+    whole, seen = ours(model, ids, 65), list[list[int]]()
+    monkeypatch.setattr(slices, "SLICE", 20)
+    monkeypatch.setattr(llama, "SLICE", 20)
+    split = torch.Tensor.tensor_split
+
+    def counted(x: torch.Tensor, count: int) -> tuple[torch.Tensor, ...]:
+        found = split(x, count)
+        seen.append([len(one) for one in found])
+        return found
+
+    monkeypatch.setattr(torch.Tensor, "tensor_split", counted)
+    torch.testing.assert_close(ours(model, ids, 65), whole, atol=1e-4, rtol=0)
+    assert seen == [[17, 16, 16, 16]] * 2 * len(model.layers)
 
 
 def test_packed_weights_change_logits_by_their_rounding_alone(tiny_llama: TinyLlama) -> None:
