@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from unabridged.engine.attention.limits import width_of as width_of
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.hashing import replace
 
@@ -41,11 +42,6 @@ class Basis:
     def to(self, device: torch.device | str) -> "Basis":
         """On another device."""
         return Basis(*(getattr(self, field).to(device) for field in _FIELDS))
-
-
-def width_of(head_dim: int) -> int:
-    """W, bytes of codes a key: a bit a dimension, as a power of two. N = 4W."""
-    return 1 << max(0, (head_dim + 7) // 8 - 1).bit_length()
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,10 @@ from unabridged.engine.attention.kernels.index import Codes, encode
 from unabridged.engine.attention.kernels.index_gather import gather, room
 from unabridged.engine.attention.kernels.layout import PAGE, Kept, Rows
 from unabridged.engine.attention.kernels.rope import RopeTables
+from unabridged.engine.attention.limits import PIECE, SCORES
 from unabridged.engine.attention.rope import extend_scale
 from unabridged.engine.attention.stages import LayerCache, Stages, Workspace, covered
 
-PIECE = 32768
-# Bytes of scores at once: an eighth of what a small card has left beside a model.
-SCORES = 512 << 20
 # Neighbouring queries that the stages of a prompt take as their mean, by scorer, but for this many at a piece's end:
 # means of a question's queries find about half of what each alone finds (docs/log.md).
 AVERAGE = {"index": 16, "exact": 4, "selectrep": 1}

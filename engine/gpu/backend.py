@@ -13,7 +13,7 @@ from unabridged.engine.attention import index_basis
 from unabridged.engine.attention.config import AttentionConfig, choose, for_window
 from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.layout import PAGE
-from unabridged.engine.attention.prefill import PIECE
+from unabridged.engine.attention.limits import PIECE
 from unabridged.engine.attention.support import gpu_refusal
 from unabridged.engine.errors import BadRequest, EngineUnavailable
 from unabridged.engine.events import PROTOCOL, AttentionChoice, Event, Generate, Prefill, Ready

@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields
 import torch
 
 from unabridged.engine.attention.index_basis import Basis
-from unabridged.engine.attention.prefill import SCORES
+from unabridged.engine.attention.limits import SCORES
 from unabridged.engine.errors import OutOfMemory
 from unabridged.models.config import ModelConfig
-from unabridged.models.quantised import BUFFER
+from unabridged.models.quantisation import BUFFER
 
 # Recorded steps, tables, lists of chunks, the allocator's own losses.
 _BESIDES = 768 << 20

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-PAGE = 16
+from unabridged.engine.attention import limits
+
+PAGE = limits.PAGE
 
 
 @dataclass(frozen=True)
