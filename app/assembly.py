@@ -58,6 +58,9 @@ def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptio
     return EngineOptions(
         store_dir=locations.kv if engine.store_mib else None,
         store_bytes=engine.store_mib * _MIB,
+        place=engine.place,
+        vram_bytes=engine.vram_mib * _MIB,
+        context_tokens=engine.context_tokens,
         kv_bytes=engine.kv_memory_mib * _MIB,
         kv_dtype=engine.kv_dtype,
         head_bits=8 if engine.int8_head else 16,

@@ -39,6 +39,12 @@ class EngineSettings(Group):
     """The engine: "torch" (InfiniteHiP, whole and focused) or "llama-cpp" (GGUF models, focused only)."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the engine "torch" computes: "cuda" is an NVIDIA GPU, "auto" takes one that can and the CPU otherwise."""
+    place: Literal["auto", "gpu", "host"] = "auto"
+    """Where a GPU's keys and values lie; "auto": in its own memory if it holds context_tokens, else in the host's."""
+    vram_mib: int = Field(default=0, ge=0)
+    """GPU memory in MiB that the engine may take; 0 takes what is free."""
+    context_tokens: int = Field(default=0, ge=0)
+    """Tokens of context that a GPU shall hold; 0 takes the model's window, and more where there is room."""
     slots: int = Field(default=0, ge=0, le=64)
     """Questions that a GPU answers at a time; 0 lets the engine choose. The CPU answers one after the other."""
     kv_dtype: Literal["auto", "float8_e4m3fn", "bfloat16", "float16", "float32"] = "auto"

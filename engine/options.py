@@ -10,6 +10,7 @@ import msgspec
 THREAD_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
 CPU_CHUNK = 256
 KvType = Literal["auto", "float8_e4m3fn", "bfloat16", "float16", "float32"]
+Place = Literal["auto", "gpu", "host"]
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +18,9 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     store_dir: Path | None = None  # where segments' KV is kept between runs; None keeps nothing
     store_bytes: int = 20 << 30  # disk quota of the store; the least recently used files go first
+    place: Place = "auto"  # of a GPU's KV pool; "auto": the GPU's memory if it holds `context_tokens`, else the host's
+    vram_bytes: int = 0  # of the GPU's memory that the engine may take; 0: all that is free
+    context_tokens: int = 0  # that a GPU's KV pool shall hold; 0: the model's window, and more where there is room
     kv_bytes: int = 0  # memory of the KV pool; 0: 60 % of the host's that is free, or what a GPU has left
     kv_dtype: KvType = "auto"  # storage; "auto": float16 on the CPU, on a GPU float8_e4m3fn where it can, else bfloat16
     head_bits: Literal[8, 16] = 16  # of embedding and LM head; 8 takes half of their memory, with a scale a row
