@@ -46,7 +46,7 @@ from unabridged.engine.attention.stages import LayerCache, Stages, Workspace
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.tables import Context
 from unabridged.models.llama import Llama
-from unabridged.models.load import load_model
+from unabridged.models.load import load, load_model
 from unabridged.models.rope import inv_freq
 from unabridged.models.tokenizer import Tokenizer
 
@@ -99,7 +99,8 @@ class Subject:
         """`bases`: of the index, where somebody has calibrated it already."""
         self.tokenizer = Tokenizer.load(folder)
         self.folder = folder
-        self.model = load_model(folder, torch.float32, device="cuda")
+        # Plain and in float32, 4-bit weights dequantised: only attention and what is stored for it can differ.
+        self.model = load(folder, torch.float32, device="cuda", kernels=False)[0]
         self.config = self.model.config
         self.bases = self._calibrate(hay) if bases is None else bases
         self.rope = RopeTables.of(inv_freq(self.config), 1 << 21, "cuda")

@@ -1,13 +1,13 @@
 """Reading long texts with Llama 3.1 8B in 4 bits on the GPU: tokens a second, and where the time goes.
 
     python -m benchmarks.prefill --model DIR | --random 8b  [--contexts 8192 32768 131072 1048576] [--piece 32768]
-                                 [--dense-below 8192 16384 32768] [--exact 4 8] [--keep 8192] [--sections 131072]
+                                 [--dense-below 8192 16384 32768] [--exact 4 8] [--keep 8192] [--sections 131072 ...]
                                  [--seconds 280]
 
 One text of random tokens, read through the whole model as the engine reads it, in pieces. Rows differ in where dense
 attention ends (by default the window), in how many neighbouring queries the second stage takes as their mean (the index
-takes 16), and, the quickest of them once more, in how many tokens the first stage keeps. The first row reads sections
-of 2,048 tokens behind a prefix, as documents are read: none sees another.
+takes 16), and, the quickest of them once more, in how many tokens the first stage keeps. The first rows read
+sections of 2,048 tokens behind a prefix, as documents are read: none sees another.
 
 Linears: the projections alone, dequantising included. Attention: by events around it, in the run itself. Floor: the
 projections' matrix products in float16, by torch.mm at the same shapes; head and attention do not count. A run that
@@ -109,8 +109,8 @@ class Benchmark:
     def rows(self) -> Iterator[Row]:
         """Sections, then texts from short to long: by default, then in other ways; of one longer than the window, in
         the quickest ways of the one before."""
-        if self._arguments.sections:
-            yield from self._guarded(self._sections, self._arguments.sections)
+        for tokens in self._arguments.sections:
+            yield from self._guarded(self._sections, tokens)
         default = Way(self._config.dense_below, AVERAGE["exact"], self._config.layers[-1].stages[0].keep)
         best = default
         for length in sorted(self._arguments.contexts):
@@ -183,7 +183,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--dense-below", type=int, nargs="*", default=[8192, 16384, 32768])
     parser.add_argument("--exact", type=int, nargs="+", default=[4, 8], help="queries that a mean is of")
     parser.add_argument("--keep", type=int, nargs="*", default=[8192], help="tokens that a first stage keeps")
-    parser.add_argument("--sections", type=int, default=131072, help="tokens read as sections, 0 for none")
+    parser.add_argument("--sections", type=int, nargs="*", default=[131072], help="tokens read as sections")
     parser.add_argument("--preset", default="auto")
     parser.add_argument("--bank", choices=BANKS, default="fp8")
     parser.add_argument("--seconds", type=float, default=280.0, help="for all texts together")
