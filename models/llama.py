@@ -13,9 +13,10 @@ from unabridged.models.attention import Attend
 from unabridged.models.config import ModelConfig
 from unabridged.models.embedding import Embedding
 from unabridged.models.layers import Layer, Norm
+from unabridged.models.limits import SLICE
 from unabridged.models.linear import Linear
 from unabridged.models.residual import Plain, Residual
-from unabridged.models.slices import SLICE, Sliced
+from unabridged.models.slices import Sliced
 
 
 class Llama:

@@ -18,9 +18,6 @@ GROUPS = (32, 64, 128)
 # Where AutoAWQ wrote its configuration before config.json held it.
 LEGACY_FILE = "quant_config.json"
 
-# Bytes of the one buffer in which a GPU's products of many rows dequantise weights, slice by slice.
-BUFFER = 128 << 20
-
 # Names of tensors: those that hold eight weights a word, and what is stored beside them.
 PACKED = (".qweight", ".weight_packed")
 BESIDES = (".qzeros", ".scales", ".weight_scale", ".weight_zero_point", ".weight_shape")

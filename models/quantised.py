@@ -15,7 +15,7 @@ from unabridged.models.kernels.dequantise import dequantise
 from unabridged.models.kernels.gate_product import gate_product
 from unabridged.models.kernels.gemv import ROWS, multiply_gated, multiply_parts, multiply_whole, splits
 from unabridged.models.kernels.w4 import HALF_ROWS, W4
-from unabridged.models.quantisation import BUFFER
+from unabridged.models.limits import BUFFER
 
 # Up to so many rows of x, products of ROWS at a time are faster than dequantising the weights.
 FEW = 4 * ROWS

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from unabridged.models.layers import Gated
+from unabridged.models.limits import SLICE
 from unabridged.models.linear import Linear
-
-# Tokens at most. Weights of 4 bits are dequantised for each slice, which fewer tokens would not be worth.
-SLICE = 8192
 
 
 class Sliced:

@@ -12,7 +12,7 @@ from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.limits import SCORES
 from unabridged.engine.errors import OutOfMemory
 from unabridged.models.config import ModelConfig
-from unabridged.models.quantisation import BUFFER
+from unabridged.models.limits import BUFFER
 
 # Recorded steps, tables, lists of chunks, the allocator's own losses.
 _BESIDES = 768 << 20
