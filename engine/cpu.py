@@ -84,6 +84,7 @@ class CpuRunner:
     """See runner.Runner."""
 
     page = 1
+    packs = False
     ahead = 1
     room = sys.maxsize
 

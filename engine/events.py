@@ -4,8 +4,9 @@ Frames on the private socket are a 4-byte little-endian length and a msgpack bod
 and `decode_event` below are the only codecs. Token ids travel as raw little-endian int32 (`pack_ids`, `unpack_ids`).
 
 The engine knows token ids, never documents. A **context** is laid out as prefix, segments, prompt:
-  prefix    ids that stand in front of every segment (the system prompt); each segment was prefilled behind it;
-  segments  runs of ids (a document or a section of one) whose KV is stored and composed in the given order;
+  prefix    ids that stand in front of every segment (the system prompt); each segment is prefilled behind it, alone or
+            with the segments before it (`Composition`);
+  segments  runs of ids (a document or a section of one) whose KV is stored and stands in the given order;
   prompt    the conversation: what is prefilled with everything above in view, then continued by decoding.
 Positions count through the whole context: prefix at 0, first segment at len(prefix), ...
 """
@@ -39,7 +40,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A run of tokens whose KV is computed once behind the prefix and reused wherever it is composed."""
+    """A run of tokens whose KV is computed once and reused wherever what it was read behind stands before it."""
 
     ids: bytes  # int32, see pack_ids
 
@@ -66,12 +67,18 @@ class AttentionChoice(msgspec.Struct, frozen=True, kw_only=True):
     overrides: dict[str, int | float | str | bool] = {}
 
 
+# How segments are read. "composable": each behind the prefix alone, so that its KV serves in any place of any context;
+# "joint": each behind everything before it, as one text, so that its KV serves where all of that stands before it.
+Composition = Literal["composable", "joint"]
+
+
 class Generate(Message, frozen=True, kw_only=True, tag=True):
     """Answer: compose prefix + segments, prefill the prompt, decode."""
 
     id: str
     prefix: bytes
     segments: tuple[Segment, ...]
+    composition: Composition = "composable"
     prompt: bytes
     sampling: Sampling = Sampling()
     attention: AttentionChoice = AttentionChoice()
@@ -84,6 +91,7 @@ class Prefill(Message, frozen=True, kw_only=True, tag=True):
     id: str
     prefix: bytes
     segments: tuple[Segment, ...]
+    composition: Composition = "composable"
 
 
 class Cancel(Message, frozen=True, kw_only=True, tag=True):

@@ -1,17 +1,18 @@
 """Bringing a context's KV into the pool: what is there, what the disk has, what must be read.
 
-A segment is prefilled behind the prefix alone, so its KV serves every context that puts the same prefix in front.
-Segments are read several to a forward pass when they are short. Everything finished stays when reading is cancelled; a
-segment cut in the middle goes on from there next time.
+A part is read behind those that `composing` says: each alone behind the prefix, or all as one text. Short parts are
+read several to a forward pass. Everything finished stays when reading is cancelled; a part cut in the middle goes on
+from there next time.
 """
 
-import hashlib
+import itertools
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
 from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.composing import Part
 from unabridged.engine.errors import StoreError
 from unabridged.engine.events import Progress
 from unabridged.engine.kv.cache import Entry, KvCache
@@ -22,15 +23,6 @@ from unabridged.engine.runner import CourseT, Runner
 
 # Stored segments that are asked for ahead of the one that is loaded.
 _EXPECTED = 8
-
-
-def segment_key(fingerprint: str, prefix: bytes, segment: bytes) -> str:
-    """The name of a segment's KV: it changes with the model, the KV format, the prefix and the tokens."""
-    digest = hashlib.sha256()
-    for part in (fingerprint.encode(), prefix, segment):
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()
 
 
 @dataclass
@@ -45,13 +37,12 @@ class Held:
 
 
 @dataclass
-class _Reading(Generic[CourseT]):
+class _Reading:
     """An entry on its way into the pool. `ids`: its `tokens` tokens, filled up to whole pages."""
 
     entry: Entry
     ids: "array[int]"
     tokens: int
-    course: CourseT | None = None
 
     @property
     def left(self) -> int:
@@ -63,6 +54,34 @@ class _Reading(Generic[CourseT]):
         return min(len(self.entry.ids), self.tokens)
 
 
+@dataclass
+class _Stretch(Generic[CourseT]):
+    """Parts that are read as one text behind `before`, which is all there by then."""
+
+    before: Sequence[Entry]
+    readings: list[_Reading]
+    course: CourseT | None = None
+
+    @property
+    def left(self) -> bool:
+        """Whether there is something to read."""
+        return any(one.left for one in self.readings)
+
+    def next(self) -> tuple[int, list[_Reading]]:
+        """The slots in front of the first token to read, and what is read from there on without a gap."""
+        at = next(at for at, one in enumerate(self.readings) if one.left)
+        there = [*self.before, *(one.entry for one in self.readings[: at + 1])]
+        first, *others = self.readings[at:]
+        behind = itertools.takewhile(lambda one: not one.entry.ids, others)
+        return sum(len(entry.ids) for entry in there), [first, *behind]
+
+    def close(self) -> None:
+        """Nothing is read in it for now."""
+        if self.course is not None:
+            self.course.close()
+            self.course = None
+
+
 class Reader(Generic[CourseT]):
     """Fills the pool for requests. The generators may be closed at any step and may take turns."""
 
@@ -72,25 +91,18 @@ class Reader(Generic[CourseT]):
         cache: KvCache,
         store: KvStore | LateStore | None,
         config: AttentionConfig,
-        fingerprint: str,
         filler: int,
     ) -> None:
-        """`config`: how a segment longer than the window attends to itself; `filler`: the token that fills up pages."""
+        """`config`: how what is read past the window attends; `filler`: the token that fills up pages."""
         self._runner, self._cache, self._store = runner, cache, store
-        self._config, self._fingerprint, self._filler = config, fingerprint, filler
+        self._config, self._filler = config, filler
 
-    def context_key(self, prefix: bytes, segments: Sequence[bytes]) -> str:
-        """A name for prefix and segments in this order: conversations over them start with the same KV."""
-        return segment_key(self._fingerprint, prefix, b"".join(self._keys(prefix, segments)))
-
-    def hold(
-        self, request: str, prefix: bytes, segments: Sequence[bytes], held: Held, more: int = 0
-    ) -> Iterator[Progress | None]:
-        """Bring prefix and segments into the pool and add their entries to `held`, whose owner releases them.
+    def hold(self, request: str, parts: Sequence[Part], held: Held, more: int = 0) -> Iterator[Progress | None]:
+        """Bring a context's parts into the pool and add their entries to `held`, whose owner releases them.
 
         All slots are taken before anything is read, and `more` besides is seen to: raises OutOfMemory at once.
         """
-        named = self._named(prefix, segments)
+        named = {part.key: part.ids for part in parts}
         there = {key: entry for key in named if (entry := self._cache.hold(key))}
         held.holds += there.values()
         for key in named.keys() - there.keys():
@@ -98,31 +110,38 @@ class Reader(Generic[CourseT]):
         order = list(named)
         held.holds.sort(key=lambda entry: order.index(entry.key))
         self._cache.make_room(more)
-        waiting: list[_Reading[CourseT]] = [self._reading(entry, named[entry.key]) for entry in held.holds]
+        waiting = [self._reading(entry, named[entry.key]) for entry in held.holds]
         yield from self._restore(request, waiting, held)
         held.cached = sum(one.done for one in waiting)
-        yield from self._read(request, waiting, held, behind=waiting[0].entry if prefix else None)
         entries = {one.entry.key: one for one in waiting}
-        ordered = [entries[key.decode()] for key in self._keys(prefix, segments)]
+        ordered = [entries[part.key] for part in parts]
+        yield from self._read(request, waiting, held, self._stretches(parts, ordered))
         held.order = [one.entry for one in ordered]
         held.layout = Layout([one.tokens for one in ordered], self._runner.page)
 
-    def _keys(self, prefix: bytes, segments: Sequence[bytes]) -> list[bytes]:
-        keys = [segment_key(self._fingerprint, b"", prefix)] if prefix else []
-        keys += [segment_key(self._fingerprint, prefix, one) for one in segments if one]
-        return [key.encode() for key in keys]
+    def _stretches(self, parts: Sequence[Part], ordered: Sequence[_Reading]) -> list[_Stretch[CourseT]]:
+        """The parts, each once, as they are read; first those that others may stand behind."""
+        first: list[_Stretch[CourseT]] = []
+        later: list[_Stretch[CourseT]] = []
+        seen: set[str] = set()
+        for at, (part, one) in enumerate(zip(parts, ordered, strict=True)):
+            if part.key in seen:
+                continue
+            seen.add(part.key)
+            if part.behind > 1 and part.behind == at:
+                later[-1].readings.append(one)
+            else:
+                before = [other.entry for other in ordered[: part.behind]]
+                (later if before else first).append(_Stretch(before, [one]))
+        return [*first, *later]
 
-    def _named(self, prefix: bytes, segments: Sequence[bytes]) -> dict[str, bytes]:
-        runs = [run for run in (prefix, *segments) if run]
-        return {key.decode(): run for key, run in zip(self._keys(prefix, segments), runs, strict=True)}
-
-    def _reading(self, entry: Entry, run: bytes) -> _Reading[CourseT]:
+    def _reading(self, entry: Entry, run: bytes) -> _Reading:
         ids = array("i", run)
         tokens = len(ids)
         ids.extend([self._filler] * (filled(tokens, self._runner.page) - tokens))
         return _Reading(entry, ids, tokens)
 
-    def _restore(self, request: str, waiting: Sequence[_Reading[CourseT]], held: Held) -> Iterator[Progress | None]:
+    def _restore(self, request: str, waiting: Sequence[_Reading], held: Held) -> Iterator[Progress | None]:
         store = self._store
         if store is None:
             return
@@ -142,7 +161,7 @@ class Reader(Generic[CourseT]):
         finally:
             store.forget(one.entry.key for one in stored)
 
-    def _load(self, store: KvStore | LateStore, one: _Reading[CourseT], held: Held) -> None:
+    def _load(self, store: KvStore | LateStore, one: _Reading, held: Held) -> None:
         try:
             store.load(one.entry.key, self._cache.pool, one.entry.runs)
             one.entry.ids = one.ids[:]
@@ -150,67 +169,77 @@ class Reader(Generic[CourseT]):
             held.notes.append(f"{error.message}: read again")
 
     def _read(
-        self, request: str, waiting: Sequence[_Reading[CourseT]], held: Held, behind: Entry | None
+        self, request: str, waiting: Sequence[_Reading], held: Held, stretches: Sequence[_Stretch[CourseT]]
     ) -> Iterator[Progress | None]:
         before = sum(one.done for one in waiting)
         total = sum(one.tokens for one in waiting) - before
         if total:
             yield Progress(id=request, phase="read", done=0, total=total)
         try:
-            for group in (
-                [one for one in waiting if one.entry is behind],
-                [one for one in waiting if one.entry is not behind],
-            ):
+            for group in ([one for one in stretches if not one.before], [one for one in stretches if one.before]):
                 while any(one.left for one in group):
                     while not (room := self._runner.chunk()):
                         yield None
                     # Meanwhile another request may have read what they share.
                     if pending := [one for one in group if one.left]:
-                        self._step(pending, behind, held, room)
+                        self._step(pending, held, room)
                     done = sum(one.done for one in waiting) - before
                     yield Progress(id=request, phase="read", done=done, total=total)
         finally:
-            for one in waiting:
-                _close(one)
+            for one in stretches:
+                one.close()
 
-    def _step(self, pending: Sequence[_Reading[CourseT]], behind: Entry | None, held: Held, room: int) -> None:
+    def _step(self, pending: Sequence[_Stretch[CourseT]], held: Held, room: int) -> None:
         """One forward pass over as many of the pending tokens as there is room for."""
-        parts: list[tuple[_Reading[CourseT], CourseT, int]] = []
-        for one in pending:
-            course = self._course(one, behind)
-            tokens = course.fits(room, one.left)
-            parts.append((one, course, tokens))
-            room -= tokens
-            if room <= 0 or tokens < one.left:
+        passes: list[tuple[_Stretch[CourseT], CourseT, list[_Reading], array[int]]] = []
+        for stretch in pending:
+            length, readings = stretch.next()
+            course = self._course(stretch, length)
+            ids = self._take(course, readings, room)
+            passes.append((stretch, course, readings, ids))
+            room -= len(ids)
+            if room <= 0 or not self._runner.packs or len(ids) < sum(one.left for one in readings):
                 break
-        self._runner.read([(course, one.ids[len(one.entry.ids) :][:tokens]) for one, course, tokens in parts])
-        for one, _, tokens in parts:
-            self._advance(one, tokens, held)
+        self._runner.read([(course, ids) for _, course, _, ids in passes])
+        for stretch, _, readings, ids in passes:
+            self._advance(readings, ids, held)
+            if not stretch.left:
+                stretch.close()
 
-    def _course(self, one: _Reading[CourseT], behind: Entry | None) -> CourseT:
-        before = [] if behind is None or one.entry is behind else behind.filled()
-        length = sum(run.length for run in before) + len(one.entry.ids)
-        # Another request may have read on in the same entry since the last step.
-        if one.course is None or one.course.length != length:
-            _close(one)
-            one.course = self._runner.course(before, one.entry.runs, length, self._config)
-        return one.course
+    def _course(self, stretch: _Stretch[CourseT], length: int) -> CourseT:
+        # Another request may have read on in the same entries since the last step.
+        if stretch.course is None or stretch.course.length != length:
+            stretch.close()
+            before = [run for entry in stretch.before for run in entry.filled()]
+            own = [run for one in stretch.readings for run in one.entry.runs]
+            stretch.course = self._runner.course(before, own, length, self._config)
+        return stretch.course
 
-    def _advance(self, one: _Reading[CourseT], tokens: int, held: Held) -> None:
-        done = len(one.entry.ids)
-        one.entry.ids.extend(one.ids[done : done + tokens])
-        if one.left:
-            return
-        _close(one)
+    def _take(self, course: CourseT, readings: Sequence[_Reading], room: int) -> "array[int]":
+        """The next ids, of so many that a pass takes. Past the window a pass ends with a part: queries of the next one
+        would have a say in what this one's last ones select, and what follows a part must leave no trace in it."""
+        tokens = course.fits(room, sum(one.left for one in readings))
+        if not self._runner.packs or course.length + tokens > self._config.dense_below:
+            tokens = course.fits(room, readings[0].left)
+        ids = array("i")
+        for one in readings:
+            if len(ids) < tokens:
+                ids.extend(one.ids[len(one.entry.ids) :])
+        return ids[:tokens]
+
+    def _advance(self, readings: Sequence[_Reading], ids: "array[int]", held: Held) -> None:
+        at = 0
+        for one in readings:
+            own = ids[at : at + one.left]
+            at += len(own)
+            one.entry.ids.extend(own)
+            if own and not one.left:
+                self._save(one, held)
+
+    def _save(self, one: _Reading, held: Held) -> None:
         if self._store is not None:
             try:
                 self._store.save(one.entry.key, self._cache.pool, one.entry.runs)
             except StoreError as error:
                 held.notes.append(str(error))
                 self._store = None
-
-
-def _close(one: _Reading[CourseT]) -> None:
-    if one.course is not None:
-        one.course.close()
-        one.course = None

@@ -64,10 +64,12 @@ CourseT = TypeVar("CourseT", bound=Course)
 
 class Runner(Protocol[CourseT]):
     """One device with a model on it and a pool of KV. `page`: an entry that others follow fills up so many slots;
-    `ahead`: slots that an answer needs behind its prompt when it begins; `room`: slots of a context at most, those that
-    stand in it twice counted twice."""
+    `packs`: whether short entries share a pass, which is faster and rounds each by what else is in it; `ahead`: slots
+    that an answer needs behind its prompt when it begins; `room`: slots of a context at most, those that stand in it
+    twice counted twice."""
 
     page: int
+    packs: bool
     ahead: int
     room: int
 

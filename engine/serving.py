@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from unabridged.engine.answer import Answer
 from unabridged.engine.attention.config import AttentionConfig
+from unabridged.engine.composing import Composer, Part
 from unabridged.engine.errors import BadRequest, ContextTooLong, OutOfMemory
 from unabridged.engine.events import AttentionChoice, Event, Finished, Generate, Prefill, Usage
 from unabridged.engine.kv.blocks import whole_blocks
@@ -39,13 +40,16 @@ class Serving(Generic[CourseT]):
         config: AttentionConfig,
         choose: Callable[[AttentionChoice], AttentionConfig],
         fingerprint: str,
+        selection: str = "",
     ) -> None:
         """`vocabulary`: token ids lie below it; `config`: how segments are read; `choose`: a request's attention,
-        raises BadRequest; `fingerprint`: what stored KV depends on besides the tokens."""
+        raises BadRequest; `fingerprint`: what stored KV depends on besides the tokens; `selection`: and, past the
+        window, besides `config`."""
         self._runner, self._cache, self._tokenizer = runner, cache, tokenizer
         self._vocabulary, self._choose = vocabulary, choose
         filler = tokenizer.encode("\n")[0]
-        self._reader = Reader(runner, cache, store, config, fingerprint, filler)
+        self._reader = Reader(runner, cache, store, config, filler)
+        self._composer = Composer(fingerprint, runner.page, config, selection)
         self._running = self._waiting = self._ended = 0
 
     def run(self, request: Generate | Prefill) -> Iterator[Event | None]:
@@ -87,8 +91,9 @@ class Serving(Generic[CourseT]):
 
     def _prefill(self, request: Prefill, held: Held) -> Iterator[Event | None]:
         began = time.perf_counter()
-        self._check(request, array("i"))
-        yield from self._reader.hold(request.id, request.prefix, _segments(request), held)
+        parts = self._parts(request)
+        self._check(parts, array("i"))
+        yield from self._reader.hold(request.id, parts, held)
         usage = Usage(prompt=held.layout.tokens, cached=held.cached, completion=0)
         seconds = time.perf_counter() - began
         yield Finished(id=request.id, reason="stop", usage=usage, prefill_seconds=seconds, notes=tuple(held.notes))
@@ -97,34 +102,33 @@ class Serving(Generic[CourseT]):
         began = time.perf_counter()
         check(request.sampling)
         config = self._choose(request.attention)
-        prompt, segments = array("i", request.prompt), _segments(request)
-        self._check(request, prompt)
-        yield from self._reader.hold(request.id, request.prefix, segments, held, len(prompt) + self._runner.ahead)
-        context_key = self._reader.context_key(request.prefix, segments)
-        answer = Answer(self._runner, self._tokenizer, self._cache, config, request, held, context_key)
+        prompt, parts = array("i", request.prompt), self._parts(request)
+        self._check(parts, prompt)
+        yield from self._reader.hold(request.id, parts, held, len(prompt) + self._runner.ahead)
+        context = self._composer.context(parts)
+        answer = Answer(self._runner, self._tokenizer, self._cache, config, request, held, context)
         yield from answer.run(began)
 
-    def _check(self, request: Generate | Prefill, prompt: Sequence[int]) -> None:
+    def _parts(self, request: Generate | Prefill) -> list[Part]:
+        segments = (segment.ids for segment in request.segments)
+        return self._composer.parts(request.prefix, segments, request.composition)
+
+    def _check(self, parts: Sequence[Part], prompt: Sequence[int]) -> None:
         """Refuse what can be seen to fail before any work."""
-        prefix, segments = request.prefix, _segments(request)
-        for run in (array("i", prefix), prompt, *(array("i", one) for one in segments)):
+        for run in (prompt, *(array("i", part.ids) for part in parts)):
             if run and not (min(run) >= 0 and max(run) < self._vocabulary):
                 wrong = next(one for one in run if not 0 <= one < self._vocabulary)
                 raise BadRequest(f"token id {wrong} is not in the vocabulary of {self._vocabulary}")
-        unique = {one for one in (prefix, *segments) if one}
-        wanted = sum(whole_blocks(len(one) // 4) for one in unique) + whole_blocks(len(prompt) + self._runner.ahead)
-        whole = sum(filled(len(one) // 4, self._runner.page) for one in (prefix, *segments)) + len(prompt)
+        unique = {part.key: part.tokens for part in parts}
+        wanted = sum(map(whole_blocks, unique.values())) + whole_blocks(len(prompt) + self._runner.ahead)
+        whole = sum(filled(part.tokens, self._runner.page) for part in parts) + len(prompt)
         limit = min(self._cache.pool.slots, self._runner.room)
         wanted = max(wanted, whole + self._runner.ahead)
         if wanted > limit:
-            tokens = (len(prefix) + sum(len(one) for one in segments)) // 4 + len(prompt)
+            tokens = sum(part.tokens for part in parts) + len(prompt)
             raise ContextTooLong(
                 f"the context has {tokens:,} tokens and needs {wanted:,} slots of KV memory; there are {limit:,}",
                 "ask over fewer documents or raise the engine's kv_bytes",
                 tokens=tokens,
                 limit=limit,
             )
-
-
-def _segments(request: Generate | Prefill) -> list[bytes]:
-    return [segment.ids for segment in request.segments]
