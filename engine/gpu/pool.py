@@ -1,9 +1,11 @@
-"""The KV pool in GPU memory: un-rotated keys and values of all layers, in pages of 16 tokens.
+"""The KV pool of a GPU's engine: un-rotated keys and values of all layers, in pages of 16 tokens.
 
 Page p holds tokens 16p..16p+15 of all heads and layers. In every layer head g has slot p * G + g of the bank for it, so
-one table of slots serves all layers. Memory is taken once, for the life of the pool.
+one table of slots serves all layers. A pool lies in GPU memory, which is taken once, or in host memory, which kernels
+reach over the bus and which grows and shrinks with what is stored (host_memory).
 
 With bases of an index the pool keeps codes of its keys too: of every token in it but the newest of rows that decode.
+They lie in GPU memory always.
 
 L layers, G key/value heads, D head dimension, N tokens.
 """
@@ -18,9 +20,10 @@ from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.index import Index, encode
 from unabridged.engine.attention.kernels.layout import PAGE, Bank
 from unabridged.engine.attention.stages import LayerCache
-from unabridged.engine.errors import OutOfMemory
+from unabridged.engine.errors import EngineError, OutOfMemory
+from unabridged.engine.gpu.host_memory import HostMemory, Place
 from unabridged.engine.gpu.tables import Tables
-from unabridged.engine.kv.blocks import Blocks, Run
+from unabridged.engine.kv.blocks import BLOCK, Blocks, Run
 
 # FP8 holds numbers to 448 times these. Un-rotated keys of known models reach about 100 and values about 30, and numbers
 # below a 64th of a scale lose digits.
@@ -30,7 +33,10 @@ _PIECE = 4096
 
 
 class GpuPool:
-    """See engine.kv.blocks.Pool. `dtype`: float8_e4m3fn, bfloat16, float16 or float32."""
+    """See engine.kv.blocks.Pool. `dtype`: float8_e4m3fn, bfloat16, float16 or float32.
+
+    k, v `[L, slots, PAGE, D]`, k_scale and v_scale `[G]`: see layout.Bank. `offloaded`: they lie in host memory.
+    """
 
     def __init__(
         self,
@@ -41,28 +47,36 @@ class GpuPool:
         dtype: torch.dtype = torch.float8_e4m3fn,
         device: torch.device | str = "cuda",
         bases: Sequence[Basis] = (),
+        place: Place = "device",
     ) -> None:
-        """Takes at most `limit_bytes` now. `bases`: one a layer, or none for a pool without an index. Raises
-        OutOfMemory when the limit is less than a block or more than is free."""
+        """Takes at most `limit_bytes`: on the device now, codes included; in host memory as tokens are stored, and
+        codes come on top, on the device. `bases`: one a layer, or none for a pool without an index. Raises OutOfMemory
+        when the limit is less than a block or more than is free, EngineUnavailable where the driver gives no memory."""
         self.shape, self.dtype, self.device = (layers, kv_heads, head_dim), dtype, torch.device(device)
         self.token_bytes = 2 * layers * kv_heads * head_dim * dtype.itemsize
-        widths = [basis.key.shape[2] // 4 for basis in bases]
-        self._blocks = Blocks(limit_bytes, self.token_bytes + kv_heads * sum(width + 1 for width in widths))
+        self.offloaded = place != "device"
+        codes = kv_heads * sum(basis.key.shape[2] // 4 + 1 for basis in bases)
+        self._blocks = Blocks(limit_bytes, self.token_bytes + (0 if self.offloaded else codes))
         self.slots = self._blocks.slots
-        # Zeros: rows of a batch that hold no sequence read slot 0 whatever is there, and numbers must come of it.
         pages = self.slots // PAGE
         shape = layers, pages * kv_heads, PAGE, head_dim
         nowhere = torch.empty(0, 0, dtype=torch.int32, device=device)
+        self._host: HostMemory | None = None
         try:
-            self._k, self._v = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
             self._indexes = [Index.empty(pages, nowhere, basis.to(device)) for basis in bases]
+            if place == "device":
+                # Zeros: rows without a sequence read slot 0 whatever is there, and numbers must come of it.
+                self.k, self.v = (torch.zeros(shape, dtype=dtype, device=device) for _ in range(2))
+            else:
+                self._host = HostMemory((2 * layers, *shape[1:]), dtype, place, self.device)
+                self.k, self.v = self._host.tensor.split(layers)
         except torch.OutOfMemoryError as error:
             raise OutOfMemory(
                 f"a KV pool of {limit_bytes:,} bytes does not fit into the memory of {self.device}",
                 "lower the engine's kv_bytes",
             ) from error
         scales = (K_SCALE, V_SCALE) if dtype == torch.float8_e4m3fn else (1.0, 1.0)
-        self._k_scale, self._v_scale = (torch.full((kv_heads,), one, device=device) for one in scales)
+        self.k_scale, self.v_scale = (torch.full((kv_heads,), one, device=device) for one in scales)
 
     @property
     def free_tokens(self) -> int:
@@ -71,11 +85,22 @@ class GpuPool:
 
     def allocate(self, tokens: int) -> list[Run]:
         """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing."""
-        return self._blocks.allocate(tokens)
+        runs = self._blocks.allocate(tokens)
+        if self._host is not None:
+            try:
+                for run in runs:
+                    self._host.commit(*self._span(run))
+            except EngineError:
+                self.free(runs)
+                raise
+        return runs
 
     def free(self, runs: Iterable[Run]) -> None:
-        """Take runs back."""
-        self._blocks.free(runs)
+        """Take runs back, and give host memory to the machine where that is possible (host_ranges)."""
+        for run in runs:
+            self._blocks.free([run])
+            if self._host is not None:
+                self._host.release(*self._span(run))
 
     @property
     def indexed(self) -> bool:
@@ -98,33 +123,49 @@ class GpuPool:
             encode(cache.bank, cache.index, first, last, end - start)
 
     def _cache(self, layer: int, slots: Tensor, pages: Tensor) -> LayerCache:
-        bank = Bank(self._k[layer], self._v[layer], slots, slots, self._k_scale, self._v_scale)
+        bank = Bank(self.k[layer], self.v[layer], slots, slots, self.k_scale, self.v_scale)
         return LayerCache(bank, replace(self._indexes[layer], table=pages) if self._indexes else None)
 
     def read(self, runs: Sequence[Run]) -> Tensor:
-        """Keys and values of runs, one after the other: `[2, L, G, N, D]` on the host, in the pool's type. Waits."""
+        """Keys and values of runs, one after the other: `[2, L, G, N, D]` on the host, in the pool's type. Waits for
+        what the current stream has queued."""
         layers, heads, dim = self.shape
         out = torch.empty(2, layers, heads, sum(run.length for run in runs), dim, dtype=self.dtype)
+        self._settle()
         at = 0
         for run in _pieces(runs):
-            for half, store in enumerate((self._k, self._v)):
-                tokens = self._pages(store, run).transpose(1, 2).flatten(2, 3)
-                out[half, :, :, at : at + run.length] = tokens[:, :, : run.length].cpu()
+            for half, store in zip(out[:, :, :, at : at + run.length], (self.k, self.v), strict=True):
+                pages = self._pages(store, run)
+                if self.offloaded:
+                    _copy(pages, half, into_pages=False)
+                else:
+                    half.copy_(pages.transpose(1, 2).flatten(2, 3)[:, :, : run.length])
             at += run.length
         return out
 
     def write(self, runs: Sequence[Run], data: Tensor) -> None:
-        """Put what `read` gave into runs of as many tokens. What a run's last page holds behind them is undefined."""
+        """Put what `read` gave into runs of as many tokens. What a run's last page holds behind them is undefined. Host
+        memory is written by the host: it waits for the current stream, which may still store a former owner's
+        tokens."""
+        self._settle()
         at = 0
         for run in _pieces(runs):
-            for store, part in zip((self._k, self._v), data[:, :, :, at : at + run.length].unbind(0), strict=True):
-                tokens = part.contiguous().view(torch.uint8).to(self.device)
-                tokens = torch.nn.functional.pad(tokens, (0, 0, 0, -run.length % PAGE)).view(self.dtype)
-                self._pages(store, run).copy_(tokens.unflatten(2, (-1, PAGE)).transpose(1, 2))
+            for store, part in zip((self.k, self.v), data[:, :, :, at : at + run.length].unbind(0), strict=True):
+                pages = self._pages(store, run)
+                if self.offloaded:
+                    _copy(pages, part, into_pages=True)
+                else:
+                    tokens = part.contiguous().view(torch.uint8).to(self.device)
+                    tokens = torch.nn.functional.pad(tokens, (0, 0, 0, -run.length % PAGE)).view(self.dtype)
+                    pages.copy_(tokens.unflatten(2, (-1, PAGE)).transpose(1, 2))
             at += run.length
         if self._indexes:
             for run in runs:
                 self._encode(run)
+
+    def _settle(self) -> None:
+        if self.offloaded and self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
 
     def _encode(self, run: Run) -> None:
         own = Tables(1, self.shape[1], run.length, self.device)
@@ -132,14 +173,40 @@ class GpuPool:
         self.encode(own, 0, 0, run.length)
 
     def close(self) -> None:
-        """Give the memory back. The pool must not be used afterwards."""
-        self._k = self._v = torch.zeros(0)
+        """Give the memory back. Nothing that reads it may be used afterwards, recorded steps least of all."""
+        self.k = self.v = torch.zeros(0)
         self._indexes = []
+        if self._host is not None:
+            self._host.close()
+
+    def _span(self, run: Run) -> tuple[int, int]:
+        """The slots of a run's blocks."""
+        each = self.shape[1] * BLOCK // PAGE
+        first = run.start // BLOCK * each
+        return first, first + run.blocks * each
 
     def _pages(self, store: Tensor, run: Run) -> Tensor:
         """A run's pages of all layers, `[L, n, G, PAGE, D]`."""
         by_page: Tensor = store.unflatten(1, (-1, self.shape[1]))
         return by_page[:, run.start // PAGE :][:, : -(-run.length // PAGE)]
+
+
+def _copy(pages: Tensor, tokens: Tensor, into_pages: bool) -> None:
+    """Between pages `[L, n, G, PAGE, D]` and tokens `[L, G, N, D]`, both on the host."""
+    # As numbers of eight bytes: copying those of eight bits takes longer.
+    pages, tokens = (_words(x) for x in (pages, tokens))
+    count, rest = divmod(tokens.shape[2], PAGE)
+    whole = pages[:, :count].transpose(1, 2), tokens[:, :, : count * PAGE].unflatten(2, (count, PAGE))
+    last = pages[:, count:, :, :rest].squeeze(1), tokens[:, :, count * PAGE :]
+    for ours, theirs in (whole, last) if rest else (whole,):
+        if into_pages:
+            ours.copy_(theirs)
+        else:
+            theirs.copy_(ours)
+
+
+def _words(x: Tensor) -> Tensor:
+    return x.view(torch.int64 if x.shape[-1] * x.itemsize % 8 == 0 else torch.uint8)
 
 
 def _pieces(runs: Sequence[Run]) -> Iterator[Run]:

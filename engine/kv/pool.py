@@ -13,12 +13,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from unabridged.engine.errors import OutOfMemory
 from unabridged.engine.kv import memory
 from unabridged.engine.kv.blocks import BLOCK, Blocks, Run, whole_blocks
-
-# Kept free for activations and the rest of the machine when the pool grows.
-RESERVE_BYTES = 512 << 20
 
 
 class KvPool:
@@ -41,7 +37,7 @@ class KvPool:
     def allocate(self, tokens: int) -> list[Run]:
         """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing."""
         self._blocks.check(tokens)
-        self._check_machine(whole_blocks(tokens) * self.token_bytes)
+        memory.require(whole_blocks(tokens) * self.token_bytes)
         return self._blocks.allocate(tokens)
 
     def free(self, runs: Iterable[Run]) -> None:
@@ -64,14 +60,6 @@ class KvPool:
     def close(self) -> None:
         """Forget everything. The tensors must not be used afterwards."""
         self.k = self.v = torch.zeros(0)
-
-    def _check_machine(self, wanted: int) -> None:
-        free = memory.available() - RESERVE_BYTES
-        if wanted > free:
-            raise OutOfMemory(
-                f"{wanted:,} bytes of KV are needed, the machine has {max(0, free):,} free",
-                "ask over fewer documents or close other programs",
-            )
 
     def _release(self, start: int, slots: int) -> None:
         if not hasattr(mmap, "MADV_DONTNEED"):
