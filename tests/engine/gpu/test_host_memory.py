@@ -137,7 +137,8 @@ def test_a_gpu_writes_it_in_place_and_takes_no_memory_of_its_own(place: HostPlac
     tokens = 16 * table.shape[2]
     k, v = torch.randn(2, 1, tokens, 1, 128, dtype=torch.bfloat16, device=CUDA).unbind(0)
     one = torch.ones(1, device=CUDA)
-    bank = Bank(*held.tensor.unbind(0), table, table, one, one)
+    planes = held.tensor.unbind(0)
+    bank = Bank(planes[0], planes[1], table, table, one, one)
     before, _ = torch.cuda.mem_get_info()
     nowhere = torch.zeros(1, dtype=torch.int32, device=CUDA)
     write(k, v, bank, nowhere, nowhere)
