@@ -2,6 +2,8 @@
 
 # Positions of a page (kernels.layout).
 PAGE = 16
+# Tokens that a pool hands out at a time (kv.blocks).
+BLOCK = 64
 # Tokens of a prompt's piece at most.
 PIECE = 32768
 # Bytes of a prompt's scores at once: an eighth of what a small card has left beside a model.

@@ -13,9 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from unabridged.engine.attention.limits import BLOCK as BLOCK
 from unabridged.engine.errors import OutOfMemory
-
-BLOCK = 64
 
 
 @dataclass(frozen=True)
