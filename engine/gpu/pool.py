@@ -62,6 +62,7 @@ class GpuPool:
         shape = layers, pages * kv_heads, PAGE, head_dim
         nowhere = torch.empty(0, 0, dtype=torch.int32, device=device)
         self._host: HostMemory | None = None
+        self._freed = False
         try:
             self._indexes = [Index.empty(pages, nowhere, basis.to(device)) for basis in bases]
             if place == "device":
@@ -84,8 +85,12 @@ class GpuPool:
         return self._blocks.free_tokens
 
     def allocate(self, tokens: int) -> list[Run]:
-        """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing."""
+        """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing. In
+        host memory the host may write them at once, from any thread: steps in which a former owner's last tokens were
+        still to be stored have ended."""
         runs = self._blocks.allocate(tokens)
+        if self._freed:
+            self.settle()
         if self._host is not None:
             try:
                 for run in runs:
@@ -97,6 +102,7 @@ class GpuPool:
 
     def free(self, runs: Iterable[Run]) -> None:
         """Take runs back, and give host memory to the machine where that is possible (host_ranges)."""
+        self._freed = True
         for run in runs:
             self._blocks.free([run])
             if self._host is not None:
@@ -131,7 +137,7 @@ class GpuPool:
         what the current stream has queued."""
         layers, heads, dim = self.shape
         out = torch.empty(2, layers, heads, sum(run.length for run in runs), dim, dtype=self.dtype)
-        self._settle()
+        self.settle()
         at = 0
         for run in _pieces(runs):
             for half, store in zip(out[:, :, :, at : at + run.length], (self.k, self.v), strict=True):
@@ -144,10 +150,7 @@ class GpuPool:
         return out
 
     def write(self, runs: Sequence[Run], data: Tensor) -> None:
-        """Put what `read` gave into runs of as many tokens. What a run's last page holds behind them is undefined. Host
-        memory is written by the host: it waits for the current stream, which may still store a former owner's
-        tokens."""
-        self._settle()
+        """Put what `read` gave into runs of as many tokens. What a run's last page holds behind them is undefined."""
         at = 0
         for run in _pieces(runs):
             for store, part in zip((self.k, self.v), data[:, :, :, at : at + run.length].unbind(0), strict=True):
@@ -163,9 +166,11 @@ class GpuPool:
             for run in runs:
                 self._encode(run)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Wait for what the current stream has queued, where kernels write host memory: the host may read it then."""
         if self.offloaded and self.device.type == "cuda":
             torch.cuda.current_stream(self.device).synchronize()
+        self._freed = False
 
     def _encode(self, run: Run) -> None:
         own = Tables(1, self.shape[1], run.length, self.device)
