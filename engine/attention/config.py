@@ -89,6 +89,12 @@ class AttentionConfig:
         """Decode steps between runs of each of `stages` stages."""
         return _spread(self.refresh, stages)
 
+    def recent(self, layers: int) -> int:
+        """Tokens of a stream at most while a model of so many layers decodes: a limit lies up to a block behind
+        `stream` when it is renewed, and stays for an interval."""
+        longest = max(self.intervals(len(self.layer(number).stages))[0] for number in range(layers))
+        return self.stream + self.block_q + longest
+
 
 def _spread(refresh: tuple[int, ...], stages: int) -> tuple[int, ...]:
     if stages == len(refresh):

@@ -1,4 +1,4 @@
-"""Attention of decode steps on the GPU, the cache in GPU memory: what `sparse.py` does on the host, for B sequences.
+"""Attention of decode steps on the GPU: what `sparse.py` does on the host, for B sequences.
 
     begin   the positions grow by one, the limits of the layers that renew their first stage follow
     step    one layer: store the new keys and values, renew the stages that are due, attend
@@ -7,12 +7,14 @@ A step allocates nothing and asks the host nothing: it is the same launches on t
 so that it can be recorded together with the model around it (refresh.Graphs). A limit moves only when its layer's first
 stage renews; the stream grows in between, and tokens that left it are encoded into the index then.
 
+Keys and values lie in GPU memory, or all of them in host memory and what steps attend to in banks on the GPU (Offload).
+
 B sequences, H query heads, G key/value heads, D head dimension, J lists a row (G, or 1 when the heads share them).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -39,6 +41,22 @@ class Taken:
     limit: int
 
 
+class Offload(Protocol):
+    """Banks that hold the sink, the stream, and of the tokens between them what was chosen."""
+
+    def all(self, layer: int) -> LayerCache:
+        """Where all keys of a layer lie, but the newest token's: for a first stage, and for the index."""
+        ...
+
+    def keys(self, layer: int, kept: Kept, chunk: int, limits: Tensor) -> None:
+        """A first stage has chosen these chunks: later ones, and the attention, read their keys in the bank."""
+        ...
+
+    def values(self, layer: int, kept: Kept, chunk: int, limits: Tensor) -> None:
+        """A last stage has chosen these chunks: the attention reads their values in the bank."""
+        ...
+
+
 class DecodeAttention:
     """See the module. One instance serves all layers.
 
@@ -52,10 +70,12 @@ class DecodeAttention:
         caches: Sequence[LayerCache],
         rope: RopeTables,
         mass: Literal["sparse", "dense"] | None = None,
+        offload: Offload | None = None,
     ) -> None:
         """`heads`: H. `caches`: one a layer, with room for what is decoded. `mass`: keep what `attended` needs of such
-        steps; of dense ones it is memory for the whole window."""
-        self._config, self._caches, self._rope = config, caches, rope
+        steps; of dense ones it is memory for the whole window. `offload`: whose banks the caches are, for sparse
+        steps; none where the caches hold everything."""
+        self._config, self._caches, self._rope, self._offload = config, caches, rope, offload
         bank, layers = caches[0].bank, len(caches)
         device, (sequences, kv_heads, self._pages) = bank.k_table.device, bank.k_table.shape
         self.stages = [Stages(config, layer, rope) for layer in range(layers)]
@@ -75,11 +95,9 @@ class DecodeAttention:
         self.masks = Masks(self.stages, sequences, lists, heads, device)
         self.span = self.stages[0].span(self._pages * PAGE - config.stream)
         self.room = Workspace.of(self.stages, caches[0], sequences, heads, lists, self.span)
-        # A limit lies up to a block behind `stream` when it is renewed, and stays for an interval.
-        interval = max(config.intervals(len(one))[0] for one in self.stages)
+        self.recent = config.recent(layers)
+        interval = self.recent - config.stream - config.block_q
         self._grown = -(-interval // config.block_q) * config.block_q
-        # Tokens of a stream at most.
-        self.recent = config.stream + config.block_q + interval
         self.capacity = config.sink + max(one.settings[-1].keep for one in self.stages) + self.recent
         capacities = [self.capacity, *(phase.reach or config.dense_below for phase in phases if phase.dense)]
         cuts = [attention.Cut.of(n, sequences * kv_heads, bank.head_dim) for n in capacities]
@@ -100,6 +118,8 @@ class DecodeAttention:
         for layer, one in enumerate(taken):
             self._limits[layer, sequence] = one.limit
             self.masks.put(layer, sequence, one.kept)
+            self._bring_keys(layer)
+            self._bring_values(layer)
 
     def taken(self, sequence: int) -> list[Taken]:
         """What `take` takes, to go on elsewhere: copies of the masks, and each layer's limit. Waits for the device."""
@@ -126,12 +146,26 @@ class DecodeAttention:
 
     def renew(self, layer: int, q: Tensor, due: int) -> None:
         """Run the layer's stages from number `due` on."""
-        cache = self._caches[layer]
-        if due == 0 and self.stages[layer].indexed:
-            assert cache.index is not None
-            encode(cache.bank, cache.index, self._left[layer], self._limits[layer], self._grown)
-        kept = self.masks.target(layer, due)
-        self.stages[layer].run(q, self.rows[layer], cache, kept, self.span, self.room, due)
+        stages, rows, kept = self.stages[layer], self.rows[layer], self.masks.target(layer, due)
+        if due == 0:
+            cache = self._caches[layer] if self._offload is None else self._offload.all(layer)
+            if stages.indexed:
+                assert cache.index is not None
+                encode(cache.bank, cache.index, self._left[layer], self._limits[layer], self._grown)
+            stages.run(q, rows, cache, kept, self.span, self.room, 0, 1)
+            self._bring_keys(layer)
+        stages.run(q, rows, self._caches[layer], kept, self.span, self.room, max(due, 1))
+        self._bring_values(layer)
+
+    def _bring_keys(self, layer: int) -> None:
+        if self._offload is not None:
+            chunk = self.stages[layer].settings[0].chunk
+            self._offload.keys(layer, self.masks.kept[layer][0], chunk, self._limits[layer])
+
+    def _bring_values(self, layer: int) -> None:
+        if self._offload is not None:
+            chunk = self.stages[layer].settings[-1].chunk
+            self._offload.values(layer, self.masks.kept[layer][-1], chunk, self._limits[layer])
 
     def attend(self, layer: int, q: Tensor, out: Tensor, due: int) -> None:
         """Attend with the masks as they are."""

@@ -74,10 +74,18 @@ class Stages:
         return [Kept.empty(rows, lists, stage.keep // stage.chunk, device) for stage in self.settings]
 
     def run(
-        self, q: Tensor, rows: Rows, cache: LayerCache, kept: Sequence[Kept], span: Span, room: "Workspace", first: int
+        self,
+        q: Tensor,
+        rows: Rows,
+        cache: LayerCache,
+        kept: Sequence[Kept],
+        span: Span,
+        room: "Workspace",
+        first: int,
+        end: int | None = None,
     ) -> None:
-        """Renew `kept`, what each stage keeps, from stage `first` on, for q `[R, T, H, D]`."""
-        for number in range(first, len(self.settings)):
+        """Renew `kept`, what each stage keeps, from stage `first` on (to before `end`), for q `[R, T, H, D]`."""
+        for number in range(len(self.settings))[first:end]:
             candidates = kept[number - 1] if number else span
             scores = self.score(number, q, rows, cache, candidates, room)
             self.keep(number, scores, candidates, kept[number], room)

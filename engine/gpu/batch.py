@@ -9,6 +9,8 @@ Steps follow each other without the host: launch one ahead of what is collected,
 dense or all sparse, as the first sequence of an empty one asks. Rows without a sequence run along at position 0: they
 have no slots, so nothing is stored for them.
 
+Where the pool lies in host memory, steps read and write copies on the GPU (resident.py), and pass on what they stored.
+
 A row's length counts the tokens whose keys and values are stored once all launched steps ran.
 """
 
@@ -23,8 +25,11 @@ from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.refresh import Phase
 from unabridged.engine.events import Sampling
+from unabridged.engine.gpu.bank_pages import BankRoom
+from unabridged.engine.gpu.banks import Banks
 from unabridged.engine.gpu.kernels.sample import SampleState, sample
 from unabridged.engine.gpu.pool import GpuPool
+from unabridged.engine.gpu.resident import BankMemory, Traffic, Whole
 from unabridged.engine.gpu.results import DEPTH, Results
 from unabridged.engine.gpu.steps import Captured, Steps
 from unabridged.engine.gpu.tables import Tables
@@ -40,14 +45,25 @@ class DecodeBatch:
     """See the module. ValueError where a call does not fit what the rows hold; the batch is as it was then."""
 
     def __init__(
-        self, model: Llama, config: AttentionConfig, pool: GpuPool, rows: int, room: int, mass: bool = False
+        self,
+        model: Llama,
+        config: AttentionConfig,
+        pool: GpuPool,
+        rows: int,
+        room: int,
+        mass: bool = False,
+        banks: BankMemory | None = None,
     ) -> None:
-        """`rows`: B. `room`: tokens of a sequence at most. `mass`: keep what `attended` needs.
+        """`rows`: B. `room`: tokens of a sequence at most. `mass`: keep what `attended` needs. `banks`: memory that is
+        shared with other batches, for a pool in host memory; by default the batch's own.
 
         What a kind of steps needs of memory is taken when the first sequence of that kind comes.
         """
         self.config, self._model, self._pool, self._mass = config, model, pool, mass
         self._tables = Tables(rows, model.config.kv_heads, room, pool.device)
+        if pool.offloaded and banks is None:
+            banks = BankMemory(pool, BankRoom.of(config, model.config.layers, rows, self._tables.room))
+        self._banks = banks
         self._rope = RopeTables.of(inv_freq(model.config), self._tables.room + config.block_q, pool.device)
         self._sampling = SampleState(rows, model.config.vocab_size, pool.device)
         self._ids = torch.zeros(rows, dtype=torch.int64, device=pool.device)
@@ -184,6 +200,11 @@ class DecodeBatch:
         """Estimated share of attention mass that the masks keep, the mean over layers. Waits for the device."""
         return 1.0 if self._steps is None or self.dense else float(self._steps.attention.coverage()[:, row].mean())
 
+    def traffic(self, row: int) -> Traffic | None:
+        """What renewals found in the banks and fetched for a row since it was admitted; None of a dense batch, or where
+        the pool is on the GPU. Waits for the device."""
+        return None if self._steps is None else self._steps.traffic(row)
+
     def masses(self, row: int) -> Tensor:
         """Attention mass that the last launched step gives each 16 tokens of a row, `[pages]` on the device. Needs
         `mass`."""
@@ -192,9 +213,12 @@ class DecodeBatch:
 
     def _kind(self, dense: bool) -> Steps:
         if dense not in self._kinds:
-            caches = self._pool.caches(self._tables)
+            resident: Banks | Whole | None = None
+            if self._banks is not None:
+                resident = (Whole if dense else Banks)(self._pool, self._tables, self._banks)
+            caches = self._pool.caches(self._tables) if resident is None else resident.caches
             heads = self._model.config.heads
-            self._kinds[dense] = Steps(dense, self.config, heads, caches, self._rope, self._mass, self._step)
+            self._kinds[dense] = Steps(dense, self.config, heads, caches, self._rope, self._mass, self._step, resident)
         return self._kinds[dense]
 
     def _step(self, attention: DecodeAttention, phase: Phase) -> None:

@@ -16,6 +16,8 @@ from unabridged.engine.attention.device import DecodeAttention, Taken
 from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.refresh import Graphs, Phase, Schedule
 from unabridged.engine.attention.stages import LayerCache
+from unabridged.engine.gpu.banks import Banks
+from unabridged.engine.gpu.resident import Traffic, Whole
 
 # The whole step: the model around the attention.
 Body = Callable[[DecodeAttention, Phase], None]
@@ -44,12 +46,15 @@ class Steps:
         rope: RopeTables,
         mass: bool,
         body: Body,
+        resident: Banks | Whole | None = None,
     ) -> None:
-        """`heads`: query heads. `mass`: keep what `attention.attended` needs."""
-        self.dense, self._body = dense, body
+        """`heads`: query heads. `mass`: keep what `attention.attended` needs. `resident`: what has the caches, where
+        the pool lies in host memory: Banks of sparse steps, Whole of dense ones."""
+        self.dense, self._body, self._resident = dense, body, resident
         config = unindexed(config) if dense else config
         kind: Literal["sparse", "dense"] = "dense" if dense else "sparse"
-        self.attention = DecodeAttention(config, heads, caches, rope, kind if mass else None)
+        offload = resident if isinstance(resident, Banks) else None
+        self.attention = DecodeAttention(config, heads, caches, rope, kind if mass else None, offload)
         self._schedule = Schedule.of(config, len(caches))
         # Kernels are compiled for what is aligned to 16 bytes and for what is not: every fourth layer's rows are.
         self._alike = [(config.layer(number), number % 4) for number in range(len(caches))]
@@ -76,6 +81,8 @@ class Steps:
 
     def admit(self, row: int, length: int, taken: Sequence[Taken]) -> None:
         """A row goes on from `length` tokens, with masks (one a layer) or without."""
+        if self._resident is not None:
+            self._resident.admit(row, length)
         self.attention.take(row, length, taken)
         if not self.dense:
             self._renew |= not taken or any(self._outlived(layer, length, one) for layer, one in enumerate(taken))
@@ -84,8 +91,15 @@ class Steps:
         """A row's masks; none of a dense row. Waits for the device."""
         return [] if self.dense else self.attention.taken(row)
 
+    def traffic(self, row: int) -> Traffic | None:
+        """What renewals found and fetched for a row since it was admitted; None where nothing is fetched. Waits for the
+        device."""
+        return None if self._resident is None else self._resident.traffic(row)
+
     def release(self, row: int) -> None:
         """A row no longer holds a sequence."""
+        if self._resident is not None:
+            self._resident.clear(row)
         self.attention.take(row, 0)
 
     def restart(self) -> None:
@@ -112,6 +126,8 @@ class Steps:
     def _step(self, phase: Phase) -> None:
         self.attention.begin(phase)
         self._body(self.attention, phase)
+        if self._resident is not None:
+            self._resident.stored(self.attention.first)
 
     def _outlived(self, layer: int, length: int, taken: Taken) -> bool:
         """Whether the stream would grow longer than a step has room for before the layer's next renewal."""
