@@ -25,7 +25,7 @@ from unabridged.models.kernels.launch import Launch, runs
 from unabridged.models.kernels.overlap import overlaps
 
 # Slots of one row and head that a program holds in registers; two counts of them fit into one word.
-MOST = 16384
+MOST = 8192
 # Bytes that a program of fetch asks for before it waits, and programs of a fetch.
 _TILE_BYTES = 8192
 _PROGRAMS = 256

@@ -74,11 +74,11 @@ def update(
     tl.store(misses + own, tl.load(misses + own) + absent)
     if absent > 0:
         a = tl.arange(0, SLOTS)
-        held = tl.load(owner + a, mask=a < A, other=-1)
-        age = now - tl.load(stamp + a, mask=a < A, other=0)
-        oldest = tl.max(tl.where(held >= 0, age, 0), 0)
-        # Free slots are older than any; what this list uses is of age 0.
-        age = tl.where(a < A, tl.where(held >= 0, age, oldest + 1), 0)
+        free = tl.load(owner + a, mask=a < A, other=0) < 0
+        age = now - tl.load(stamp + a, mask=a < A, other=now)
+        oldest = tl.max(tl.where(free, 0, age), 0)
+        # Free slots are older than any; what this list uses, and what is no slot, is of age 0.
+        age = tl.where(free, oldest + 1, age)
         threshold, above = _oldest(age, oldest, absent)
         over, tie, budget = age > threshold, age == threshold, absent - above
         packed = over.to(tl.int32) + (tie.to(tl.int32) << 16)
@@ -87,6 +87,9 @@ def update(
         taken = over | (tie & (earlier < budget))
         place = (before & 0xFFFF) + tl.minimum(earlier, budget)
         new = tl.load(out_pages + place, mask=taken, other=0)
+        # Asked for again: to keep it would cost as many registers.
+        held = tl.load(owner + a, mask=taken, other=-1)
+        tl.debug_barrier()
         tl.store(table + held, begin - RING + held % RING, mask=taken & (held >= 0))
         tl.store(table + new, begin + a, mask=taken)
         tl.store(owner + a, new, mask=taken)
