@@ -76,11 +76,23 @@ class PrefillAttention:
         self._last: dict[int, Taken] = {}
         self._coverage: dict[int, Tensor] = {}
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, out: Tensor, sequence: int, start: int) -> None:
+    def attend(
+        self,
+        layer: int,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        out: Tensor,
+        sequence: int,
+        start: int,
+        cache: LayerCache | None = None,
+    ) -> None:
         """q and out `[T, H, D]`, k and v `[T, G, D]`, un-rotated, of positions start..start+T-1 of a sequence whose
-        earlier tokens are stored. Blocks begin at multiples of the block length, as everywhere."""
-        cache, length = self._caches[layer], len(q)
-        piece, device = _Piece(layer, sequence, start + length), q.device
+        earlier tokens are stored. Blocks begin at multiples of the block length, as everywhere.
+
+        `cache`: what is read and written instead of the layer's own, with the same sequences in it."""
+        cache, length = cache or self._caches[layer], len(q)
+        piece, device = _Piece(layer, cache, sequence, start + length), q.device
         write(k[None], v[None], cache.bank, _int(sequence, device), _int(start, device))
         if self.stages[layer].indexed:
             assert cache.index is not None
@@ -122,7 +134,7 @@ class PrefillAttention:
     def _blocks(self, piece: "_Piece", q: Tensor, out: Tensor, start: int, real: int, reading: bool) -> None:
         """Blocks `[R, block, H, D]` that begin at `start`, R at most what the workspace holds; the last has `real`
         queries."""
-        config, layer, cache = self._config, piece.layer, self._caches[piece.layer]
+        config, layer, cache = self._config, piece.layer, piece.cache
         stages, space = (self.stages[layer], self.room) if reading else (self._asking[layer], self._asking_room)
         count, block = q.shape[:2]
         limit = max(0, (start // block + count - 1) * block - config.stream)
@@ -163,9 +175,11 @@ class PrefillAttention:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A piece of a sequence in a layer; tokens that the sequence has after it; its keys' codes, where they are read."""
+    """A piece of a sequence in a layer; where that lies; tokens that the sequence has after it; its keys' codes, where
+    they are read."""
 
     layer: int
+    cache: LayerCache
     sequence: int
     end: int
     codes: Codes | None = None

@@ -1,4 +1,4 @@
-"""The runner on the GPU: prompts and documents by pieces, answers together, over one pool in GPU memory.
+"""The runner on the GPU: prompts and documents by pieces, answers together, over one pool in GPU or host memory.
 
 Requests may ask for different attention: each configuration has a lane of its own, with what it needs of workspace and
 recorded steps. The engine's own stays; of others those that nobody uses go when the next one comes, or when memory runs
@@ -21,17 +21,15 @@ from unabridged.engine.events import AttentionReport, Sampling
 from unabridged.engine.gpu.batch import DecodeBatch
 from unabridged.engine.gpu.decoding import Answering, Decoder
 from unabridged.engine.gpu.pace import Pace
+from unabridged.engine.gpu.passes import CONTEXTS, Passes, Streaming
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.prefill import Part, Prefill
+from unabridged.engine.gpu.staging import Span, Staging
 from unabridged.engine.gpu.steps import Captured
 from unabridged.engine.kv.blocks import Run
 from unabridged.engine.sampling import Sampler
 from unabridged.models.llama import Llama
 
-# Contexts that one forward pass reads at most.
-_CONTEXTS = 16
-# Tokens of a piece while answers are under way: they wait for it.
-_SMALL = 512
 # Slots that an answer has ahead: steps are launched for all before each can say that it needs more.
 _AHEAD = 8
 
@@ -43,7 +41,7 @@ class Lane:
 
     prefill: Prefill
     decoder: Decoder
-    rows: "list[tuple[GpuCourse | None, int]]" = field(default_factory=lambda: [(None, 0)] * _CONTEXTS)
+    rows: "list[tuple[GpuCourse | None, int]]" = field(default_factory=lambda: [(None, 0)] * CONTEXTS)
     courses: int = 0
 
 
@@ -72,10 +70,15 @@ class GpuCourse:
 
     def fits(self, room: int, left: int) -> int:
         """See runner.Course."""
+        room = max(room, self._runner.passes.least(self._read, self._runner.decoding))
         if left <= room:
             return left
         beyond = (self._read + room) % self.config.block_q
         return room - beyond if beyond < room else room
+
+    def span(self, tokens: int) -> Span:
+        """Of so many more tokens, in any row."""
+        return Span(0, self._read, self._read + tokens)
 
     def extend(self, runs: Iterable[Run]) -> None:
         """See runner.Course."""
@@ -154,18 +157,33 @@ class GpuRunner:
     """See runner.Runner."""
 
     page = PAGE
+    packs = True
     ahead = _AHEAD
 
-    def __init__(self, model: Llama, pool: GpuPool, config: AttentionConfig, slots: int, chunk: int) -> None:
-        """`config`: the engine's own; `slots`: requests at a time; `chunk`: tokens of a forward pass at most."""
+    def __init__(
+        self,
+        model: Llama,
+        pool: GpuPool,
+        config: AttentionConfig,
+        slots: int,
+        chunk: int,
+        room: int | None = None,
+        streaming: Streaming | None = None,
+    ) -> None:
+        """`config`: the engine's own; `slots`: requests at a time; `chunk`: tokens of a forward pass at most; `room`:
+        of a context, by default all that the pool holds. `streaming`: by default room for a context, where the pool
+        lies in the host."""
         self.model, self.pace = model, Pace()
-        self._pool, self._slots, self._chunk, self._config = pool, slots, chunk, config
-        self.room = pool.slots
+        self._pool, self._slots, self._config = pool, slots, config
+        self.room = room or pool.slots
+        streaming = streaming or Streaming(self.room)
+        self._staging = Staging(pool, CONTEXTS, streaming.staged) if pool.offloaded else None
+        self.passes = Passes(chunk, self._staging, streaming)
         self._lanes = {config: self._lane(config)}
 
     def record(self) -> Captured:
         """Record the steps of the engine's own configuration, before any request comes."""
-        decoder, sparse = self._lanes[self._config].decoder, self._pool.slots > self._config.dense_below
+        decoder, sparse = self._lanes[self._config].decoder, self.room > self._config.dense_below
         done = Captured(0, 0.0, 0)
         for dense in (True, False) if sparse else (True,):
             for batch in (decoder.alone, decoder.shared.get(dense)):
@@ -184,9 +202,7 @@ class GpuRunner:
     def chunk(self) -> int:
         """See runner.Runner."""
         decoding = self.decoding
-        if not self.pace.reads(decoding):
-            return 0
-        return min(self._chunk, _SMALL) if decoding else self._chunk
+        return self.passes.chunk(decoding) if self.pace.reads(decoding) else 0
 
     @property
     def decoding(self) -> bool:
@@ -196,8 +212,8 @@ class GpuRunner:
     def read(self, parts: Sequence[tuple[GpuCourse, "array[int]"]]) -> None:
         """See runner.Runner. Waits for the device: whoever cancels waits for one pass at most."""
         began = time.perf_counter()
-        for at in range(0, len(parts), _CONTEXTS):
-            self._pass_or_tidy(parts[at : at + _CONTEXTS])
+        for some in self.passes.split([((course, ids), course.span(len(ids))) for course, ids in parts]):
+            self._pass_or_tidy(some)
         if self._pool.device.type == "cuda":
             torch.cuda.synchronize(self._pool.device)
         self.pace.read(time.perf_counter() - began, self.decoding)
@@ -239,9 +255,9 @@ class GpuRunner:
         last.coverages = [lane.prefill.coverage()] if last.masks else []
 
     def _lane(self, config: AttentionConfig) -> Lane:
-        prefill = Prefill(self.model, config, self._pool, _CONTEXTS, self._pool.slots)
+        prefill = Prefill(self.model, config, self._pool, CONTEXTS, self.room, staging=self._staging)
 
         def batch(rows: int) -> DecodeBatch:
-            return DecodeBatch(self.model, config, self._pool, rows, self._pool.slots, mass=True)
+            return DecodeBatch(self.model, config, self._pool, rows, self.room, mass=True)
 
         return Lane(prefill, Decoder(batch, self._slots))

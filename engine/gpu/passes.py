@@ -1,0 +1,68 @@
+"""How much a forward pass reads: tokens of a piece, and which contexts together.
+
+Where the pool lies in the host, all that is stored of a context is brought to the GPU for each of its pieces. Behind a
+long past pieces are therefore long, so that computing takes about as long as that. While answers are under way pieces
+are short as elsewhere: blocks of few queries read a pool in place (`prefill`), and nobody waits for the whole of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from unabridged.engine.attention.limits import PIECE
+from unabridged.engine.gpu.staging import Span, Staging
+
+# Contexts that one pass reads at most.
+CONTEXTS = 16
+# Tokens of a piece while answers are under way: they wait for it.
+_SMALL = 512
+# Stored tokens that come over the bus in the time in which one token is computed, about: of Llama 3.1 8B on an H200.
+_BALANCE = 40
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """How passes read a pool in the host. `staged`: tokens that staging holds (Staging.size), room for one context at
+    least: longer ones are read in place, slowly. Behind a long past a piece takes up to `longest` tokens, one for each
+    `balance` stored ones."""
+
+    staged: int
+    longest: int = PIECE
+    balance: int = _BALANCE
+
+
+class Passes:
+    """See the module."""
+
+    def __init__(self, chunk: int, staging: Staging | None, streaming: Streaming) -> None:
+        """`chunk`: tokens of a piece at most, where the past does not ask for more. `staging`: of a pool in the
+        host."""
+        self._chunk, self._staging, self._streaming = chunk, staging, streaming
+
+    def chunk(self, decoding: bool) -> int:
+        """Tokens of a pass at most; see `least`."""
+        return min(self._chunk, _SMALL) if decoding else self._chunk
+
+    def least(self, past: int, decoding: bool) -> int:
+        """Tokens behind `past` stored ones that a pass may take whatever else it should."""
+        staging, streaming = self._staging, self._streaming
+        if staging is None or decoding or not staging.fits([Span(0, past, past + streaming.longest)]):
+            return 0
+        return min(streaming.longest, past // streaming.balance)
+
+    def split(self, parts: Sequence[tuple[T, Span]]) -> Iterator[list[T]]:
+        """These in order, as many at a time as a pass takes."""
+        some: list[tuple[T, Span]] = []
+        for part in parts:
+            if some and not self._together([span for _, span in (*some, part)]):
+                yield [one for one, _ in some]
+                some = []
+            some.append(part)
+        if some:
+            yield [one for one, _ in some]
+
+    def _together(self, spans: Sequence[Span]) -> bool:
+        if len(spans) > CONTEXTS or sum(span.end - span.start for span in spans) > PIECE:
+            return False
+        return self._staging is None or self._staging.fits(spans)
