@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Streaming:
-    """How passes read a pool in the host. `staged`: tokens that staging holds (Staging.size), room for one context at
+    """How passes read a pool in the host. `staged`: tokens that staging holds (plan.kv), room for one context at
     least: longer ones are read in place, slowly. Behind a long past a piece takes up to `longest` tokens, one for each
     `balance` stored ones."""
 
@@ -39,6 +39,7 @@ class Passes:
         """`chunk`: tokens of a piece at most, where the past does not ask for more. `staging`: of a pool in the
         host."""
         self._chunk, self._staging, self._streaming = chunk, staging, streaming
+        self._most = chunk if staging is None else max(chunk, streaming.longest)
 
     def chunk(self, decoding: bool) -> int:
         """Tokens of a pass at most; see `least`."""
@@ -63,6 +64,6 @@ class Passes:
             yield [one for one, _ in some]
 
     def _together(self, spans: Sequence[Span]) -> bool:
-        if len(spans) > CONTEXTS or sum(span.end - span.start for span in spans) > PIECE:
+        if len(spans) > CONTEXTS or sum(span.end - span.start for span in spans) > self._most:
             return False
         return self._staging is None or self._staging.fits(spans)

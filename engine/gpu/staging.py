@@ -46,7 +46,7 @@ class Staging:
 
     def __init__(self, pool: GpuPool, rows: int, tokens: int) -> None:
         """`rows`: R, of every table that `begin` gets. `tokens`: of a pass's contexts together, each filled up to whole
-        pages. Takes `size` bytes."""
+        pages. How much memory it takes, plan.kv says."""
         self._pool, self._heads, dim = pool, pool.shape[1], pool.shape[2]
         self.pages = pages(tokens)
         shape, device = (2, self.pages * self._heads, PAGE, dim), pool.device
@@ -61,12 +61,6 @@ class Staging:
         # Before all others: whatever waits for the bus should have it.
         self._stream = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
         self._loaded, self._left = ([torch.cuda.Event() for _ in range(2)] if self._stream else [] for _ in range(2))
-
-    @staticmethod
-    def size(kv_heads: int, head_dim: int, kind: torch.dtype, rows: int, tokens: int) -> int:
-        """Bytes that it takes."""
-        slots = pages(tokens) * kv_heads
-        return slots * (2 * 2 * PAGE * head_dim * kind.itemsize + (rows + 1) * 4)
 
     def caches(self, tables: Tables) -> list[LayerCache]:
         """All layers as passes over `tables` see them here: the keys and values of the spans, the pool's index."""

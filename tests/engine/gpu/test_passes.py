@@ -36,7 +36,8 @@ def test_contexts_are_read_together_as_far_as_there_is_room(staging: Staging) ->
     # One that is longer than the room is alone.
     assert split((0, 10), (150_000, 150_010), (0, 10)) == [[0], [1], [2]]
     assert split(*[(0, 10)] * (CONTEXTS + 1)) == [[*range(CONTEXTS)], [CONTEXTS]]
-    assert [len(one) for one in Passes(4096, None, Streaming(0)).split([(n, Span(0, 0, 16384)) for n in range(3)])] == [
-        2,
-        1,
-    ]
+    # New tokens are those of a piece at most, long or not.
+    passes = Passes(4096, staging, Streaming(100_000, longest=6000))
+    assert split((0, 3000), (0, 3000), (0, 1)) == [[0, 1], [2]]
+    passes = Passes(4096, None, Streaming(0))
+    assert split((0, 2000), (0, 2096), (0, 1)) == [[0, 1], [2]]

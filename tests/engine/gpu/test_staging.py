@@ -20,6 +20,7 @@ from unabridged.engine.gpu.prefill import Part, Prefill
 from unabridged.engine.gpu.staging import Span, Staging
 from unabridged.engine.gpu.tables import Tables
 from unabridged.engine.kv.blocks import Run
+from unabridged.engine.plan.kv import Kv
 from unabridged.models.llama import Llama
 
 # In the interpreter numpy remarks on log 0, and on the keys behind a prompt's end that its repeated queries see.
@@ -149,6 +150,14 @@ def test_a_pass_that_fails_leaves_staging_usable(model: Llama, place: Place, mon
     assert torch.equal(one.prefill.read([Part(0, 0, ids)]), expected)
     for here, there in zip(one.state(0, 40), before, strict=True):
         assert torch.equal(here, there)
+
+
+def test_it_takes_what_the_plan_says(model: Llama, place: Place) -> None:
+    pool = Side.of(model, place, CONFIG, 1).pool
+    staging = Staging(pool, 3, 100)
+    bank = staging.caches(Tables(3, HEADS, ROOM, pool.device))[0].bank
+    found = 4 * bank.k.nbytes + bank.k_table.nbytes + staging._order.nbytes
+    assert found == Kv(LAYERS, HEADS, DIM, "float32", 0).staging(3, 100)
 
 
 def test_contexts_share_the_room(model: Llama, place: Place) -> None:
