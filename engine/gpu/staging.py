@@ -56,6 +56,9 @@ class Staging:
         self._paged = Paged(k, v, table, table)
         order = torch.arange(self.pages * self._heads, dtype=torch.int32, device=device)
         self._order = order.view(self.pages, self._heads).t().contiguous()
+        # Bytes that went over the bus since it is there, either way.
+        self.moved = 0
+        self._page_bytes = 2 * self._heads * PAGE * dim * pool.dtype.itemsize
         self._spans: Sequence[Span] = ()
         self._source: Paged | None = None
         # Before all others: whatever waits for the bus should have it.
@@ -116,9 +119,9 @@ class Staging:
         assert self._source is not None
         with self._aside():
             for span in self._spans:
-                if span.start:
-                    row, layers = span.row, range(layer, layer + 1)
-                    copy_pages(self._source, self._paged, row, row, 0, pages(span.start), layers, layer % 2)
+                row, count, layers = span.row, pages(span.start), range(layer, layer + 1)
+                copy_pages(self._source, self._paged, row, row, 0, count, layers, layer % 2)
+                self.moved += count * self._page_bytes
             if self._stream is not None:
                 self._loaded[layer % 2].record(self._stream)
 
@@ -130,6 +133,7 @@ class Staging:
                 first, layers = span.start // PAGE, range(layer % 2, layer % 2 + 1)
                 count = pages(span.end) - first
                 copy_pages(self._paged, self._source, span.row, span.row, first, count, layers, layer)
+                self.moved += count * self._page_bytes
 
     def _aside(self) -> AbstractContextManager[object]:
         return torch.cuda.stream(self._stream) if self._stream is not None else nullcontext()

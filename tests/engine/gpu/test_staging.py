@@ -110,6 +110,10 @@ def test_documents_behind_one_prefix(
             one.prefill.read([Part(1, 32, documents[0]), Part(2, 42, documents[1][10:])]),
         ]
         found.append((torch.cat(hidden), *one.state(1, 52), *one.state(2, 67)))
+        if one.pool.offloaded and not in_place:
+            # Pages: the prefix's; behind it the beginning of one; both rows' past, and the new ones with one begun.
+            assert one.prefill._staging is not None
+            assert one.prefill._staging.moved == (2 + (2 + 1) + (2 + 3) + (2 + 3)) * 16 * one.pool.token_bytes
     for here, there in zip(*found, strict=True):
         assert torch.equal(here, there)
 
