@@ -50,7 +50,8 @@ def worker_backend(settings: "Settings") -> str:
 
 
 def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptions":
-    """What the engine process is started with; 0 keeps the engine's own choice."""
+    """What the engine process is started with; 0 keeps the engine's own choice. Raises SettingsInvalid."""
+    from unabridged.app.assistant import attention_choice
     from unabridged.engine.options import EngineOptions
 
     engine = settings.engine
@@ -65,6 +66,7 @@ def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptio
         kv_dtype=engine.kv_dtype,
         head_bits=8 if engine.int8_head else 16,
         slots=engine.slots,
+        attention=attention_choice(engine),
         threads=engine.threads,
         prefill_chunk=engine.prefill_chunk,
         segment_tokens=engine.segment_tokens or default.segment_tokens,

@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from unabridged.engine.events import AttentionChoice
+
 # Compute threads that wait for each other spin by default, and where other programs use the cores, a token then takes
 # seconds. They sleep after a few microseconds instead. Read when the process loads its OpenMP library.
 THREAD_ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
@@ -24,7 +26,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     kv_bytes: int = 0  # memory of the KV pool; 0: 60 % of the host's that is free, or what a GPU has left
     kv_dtype: KvType = "auto"  # storage; "auto": float16 on the CPU, on a GPU float8_e4m3fn where it can, else bfloat16
     head_bits: Literal[8, 16] = 16  # of embedding and LM head; 8 takes half of their memory, with a scale a row
-    slots: int = 0  # requests that run at a time on a GPU; 0: 8. The CPU runs one
+    slots: int = 0  # requests that run at a time on a GPU; 0: 8, or what leaves room. The CPU runs one
+    attention: AttentionChoice = AttentionChoice()  # that a GPU keeps room and recorded steps for
     threads: int = 0  # compute threads; 0: one per core
     prefill_chunk: int = 0  # tokens of one prefill step: cancelling takes at most one; 0: 256 on the CPU, 4096 on a GPU
     segment_tokens: int = 2048  # the segment length that callers should aim at

@@ -6,6 +6,8 @@ PAGE = 16
 BLOCK = 64
 # Tokens of a prompt's piece at most.
 PIECE = 32768
+# Contexts that one pass over prompts reads at most.
+CONTEXTS = 16
 # Bytes of a prompt's scores at once: an eighth of what a small card has left beside a model.
 SCORES = 512 << 20
 

@@ -1,4 +1,5 @@
-"""The torch engine on a GPU: the model, the KV pool and all attention in its memory, several answers at a time."""
+"""The torch engine on a GPU: model and attention in its memory, keys and values there or in the host's, several answers
+at a time. The memory plan (engine.plan) says how much of what."""
 
 import logging
 import os
@@ -9,37 +10,39 @@ from pathlib import Path
 
 import torch
 
+from unabridged.engine.ahead import Identity
 from unabridged.engine.attention import index_basis
-from unabridged.engine.attention.config import AttentionConfig, choose, for_window
+from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.index_basis import Basis
 from unabridged.engine.attention.kernels.layout import PAGE
-from unabridged.engine.attention.limits import PIECE
 from unabridged.engine.attention.support import gpu_refusal
-from unabridged.engine.errors import BadRequest, EngineUnavailable
+from unabridged.engine.errors import EngineUnavailable
 from unabridged.engine.events import PROTOCOL, AttentionChoice, Event, Generate, Prefill, Ready
-from unabridged.engine.gpu.memory import TokenBytes, Workspace, pool_bytes
+from unabridged.engine.gpu import memory
+from unabridged.engine.gpu.chosen import chosen, own
+from unabridged.engine.gpu.host_memory import Place, best_place
+from unabridged.engine.gpu.passes import Streaming
 from unabridged.engine.gpu.pool import K_SCALE, V_SCALE, GpuPool
 from unabridged.engine.gpu.runner import GpuRunner
 from unabridged.engine.kv.cache import KvCache
 from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.store import KvStore, fingerprint
 from unabridged.engine.options import EngineOptions
+from unabridged.engine.plan.divide import divide
+from unabridged.engine.plan.plan import Subject
+from unabridged.engine.plan.weights import weights_of
+from unabridged.engine.plan.words import plan_lines
 from unabridged.engine.serving import Serving
 from unabridged.models.config import ModelConfig
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
 from unabridged.models.load import load
 from unabridged.models.manifest import CALIBRATION, read_manifest
 from unabridged.models.tokenizer import Tokenizer
-from unabridged.models.weights import open_checkpoint
 
 log = logging.getLogger("unabridged.engine")
 
-SLOTS = 8
-CHUNK = 4096
 # Bytes of KV on their way to the disk at most: seconds of a slow one.
 _UNWRITTEN = 1 << 30
-# Steps until a schedule repeats. A recorded one takes a moment and some megabytes, in each kind of batch.
-_PERIOD = 128
 # What converts to and from 8 bits in hardware.
 _FP8 = (8, 9)
 _DTYPES = {
@@ -60,34 +63,43 @@ class GpuBackend:
         device: torch.device | str = "cuda:0",
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Loads the model, takes the pool's memory and records the steps of decoding. `device`: the CPU for Triton's
-        interpreter, which needs `kv_bytes`; `dtype`: of the model, by default as it is stored.
+        """Plans, loads the model, takes the pool's memory and records the steps of decoding. `device`: the CPU for
+        Triton's interpreter, which needs `kv_bytes`; `dtype`: of the model, by default as it is stored.
 
         Raises ModelUnsupported for a model that the GPU does not run, EngineUnavailable for a KV type that it does not
         store, OutOfMemory, ModelError or StoreError.
         """
         began = time.perf_counter()
         self._options, self._name, self._device = options, model_dir.name, torch.device(device)
-        self.slots, chunk = options.slots or SLOTS, min(options.prefill_chunk or CHUNK, PIECE)
-        kind = _kv_type(options, self._device)
-        _refuse(open_checkpoint(model_dir)[0])
+        kind, weights = _kv_type(options, self._device), weights_of(model_dir, options.head_bits)
+        _refuse(weights.config)
         manifest, tokenizer = read_manifest(model_dir), Tokenizer.load(model_dir)
+        bases, self._notes = _bases(model_dir, manifest.fingerprint)
+        self._indexed, window = bool(bases), weights.config.window
+        subject = Subject(
+            name=self._name,
+            config=weights.config,
+            weights=weights.bytes,
+            itemsize=weights.itemsize,
+            attention=own(options.attention, window, self._indexed),
+            kind=kind,
+            indexed=self._indexed,
+            eight=_eight_bits(self._device),
+        )
+        machine, wish = memory.machine(options, self._device), memory.wish(options)
+        # Before gigabytes are read for nothing.
+        divide(subject, machine, wish)
+        memory.hold(options, self._device)
         model, report = load(model_dir, dtype, device=self._device, head_bits=options.head_bits)
         self._config = model.config
-        bases, self._notes = _bases(model_dir, manifest.fingerprint)
-        pool = GpuPool(
-            *(self._config.layers, self._config.kv_heads, self._config.head_dim),
-            options.kv_bytes or self._room(bases, kind, chunk),
-            kind,
-            self._device,
-            bases,
-        )
-        self._indexed = pool.indexed
-        form = f"{kind} k/{K_SCALE} v/{V_SCALE} pages of {PAGE} head {options.head_bits}"
+        self._plan = plan = divide(replace(subject, weights=report.device or weights.bytes), machine, wish)
+        self.slots = plan.slots
+        pool = self._pool(bases)
+        form = f"{pool.dtype} k/{K_SCALE} v/{V_SCALE} pages of {PAGE} head {options.head_bits}"
         self._fingerprint = fingerprint(manifest.fingerprint, tokenizer.id, form, "cuda")
         self._cache = KvCache(pool, PAGE)
-        own = for_window(self._config.window, self._indexed)
-        runner = GpuRunner(model, pool, own, self.slots, chunk)
+        streaming = Streaming(plan.tokens, plan.longest)
+        runner = GpuRunner(model, pool, plan.attention, plan.slots, plan.chunk, streaming=streaming)
         recorded = runner.record()
         self._store = (
             None
@@ -101,9 +113,9 @@ class GpuBackend:
                 self._store,
                 tokenizer,
                 self._config.vocab_size,
-                own,
+                plan.attention,
                 self._choose,
-                self._fingerprint,
+                Identity(self._name, self._fingerprint),
             )
         )
         self._load_seconds = time.perf_counter() - began
@@ -113,6 +125,8 @@ class GpuBackend:
             *(self._load_seconds, report.seconds, f"{report.read:,}", f"{report.device_peak:,}"),
             *(recorded.graphs, recorded.seconds, f"{pool.slots:,}", kind),
         )
+        for line in plan_lines(plan):
+            log.info("%s", line)
 
     def ready(self) -> Ready:
         """See engine.backend.Backend."""
@@ -143,26 +157,16 @@ class GpuBackend:
         self._cache.pool.close()
 
     def _choose(self, choice: AttentionChoice) -> AttentionConfig:
-        """The settings that a request asks for. Raises BadRequest for what the kernels do not do."""
-        config = choose(choice, self._config.window, self._indexed)
-        blocks = {stage.block_q for layer in config.layers for stage in layer.stages}
-        if config.stream % PAGE or len(blocks) > 1:
-            raise BadRequest(f"attention stream = {config.stream}", f"a multiple of {PAGE} on a GPU")
-        if max(config.refresh) > _PERIOD:
-            refresh = "/".join(map(str, config.refresh))
-            raise BadRequest(
-                f"attention refresh = {refresh}", f"a GPU records each step of a period: {_PERIOD} at most"
-            )
-        # Steps take memory by it, and without extension it may be anything: no context is longer than the pool.
-        longest = max(self._config.window, self._cache.pool.slots + 1)
-        return replace(config, dense_below=min(config.dense_below, longest))
+        return chosen(choice, self._plan, self._config.window, self._indexed)
 
-    def _room(self, bases: Sequence[Basis], kind: torch.dtype, chunk: int) -> int:
-        """Bytes for the pool. What the allocator keeps of loading is given back first."""
-        torch.cuda.empty_cache()
-        free, _ = torch.cuda.mem_get_info(self._device)
-        workspace = Workspace.of(self._config, self.slots, chunk)
-        return pool_bytes(free, workspace, TokenBytes.of(self._config, kind, bases))
+    def _pool(self, bases: Sequence[Basis]) -> GpuPool:
+        """As planned. What the allocator keeps of loading is given back first."""
+        plan, kv = self._plan, self._plan.kv
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        place: Place = "device" if plan.place == "gpu" else best_place(self._device, plan.pool)
+        size = memory.limit_bytes(plan)
+        return GpuPool(kv.layers, kv.heads, kv.dim, size, _DTYPES[kv.kind], self._device, bases, place)
 
 
 def _refuse(config: ModelConfig) -> None:
@@ -181,19 +185,21 @@ def _bases(model_dir: Path, fingerprint: str) -> tuple[Sequence[Basis], tuple[st
         return (), (f"the index is not used: {error.message} ({error.hint})",)
 
 
-def _kv_type(options: EngineOptions, device: torch.device) -> torch.dtype:
+def _kv_type(options: EngineOptions, device: torch.device) -> str:
     """How KV is stored. Raises EngineUnavailable for what the device does not convert to."""
-    fp8 = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _FP8
     if options.kv_dtype == "auto":
-        return torch.float8_e4m3fn if fp8 else torch.bfloat16
-    kind = _DTYPES[options.kv_dtype]
-    if kind == torch.float8_e4m3fn and device.type == "cuda" and not fp8:
+        return "float8_e4m3fn" if device.type == "cuda" and _eight_bits(device) else "bfloat16"
+    if options.kv_dtype == "float8_e4m3fn" and not _eight_bits(device):
         found = "{}.{}".format(*torch.cuda.get_device_capability(device))
         raise EngineUnavailable(
             f"KV in float8_e4m3fn needs compute capability 8.9, this GPU has {found}",
             "unabridged config set engine.kv_dtype auto",
         )
-    return kind
+    return options.kv_dtype
+
+
+def _eight_bits(device: torch.device) -> bool:
+    return device.type != "cuda" or torch.cuda.get_device_capability(device) >= _FP8
 
 
 def _device_name(device: torch.device) -> str:

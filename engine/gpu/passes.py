@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from unabridged.engine.attention.limits import PIECE
+from unabridged.engine.attention.limits import CONTEXTS, PIECE
 from unabridged.engine.gpu.staging import Span, Staging
 
-# Contexts that one pass reads at most.
-CONTEXTS = 16
 # Tokens of a piece while answers are under way: they wait for it.
 _SMALL = 512
 # Stored tokens that come over the bus in the time in which one token is computed, about: of Llama 3.1 8B on an H200.

@@ -17,13 +17,16 @@ from torch import Tensor
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.device import Taken
 from unabridged.engine.attention.kernels.layout import PAGE
+from unabridged.engine.attention.limits import CONTEXTS
 from unabridged.engine.events import AttentionReport, Sampling
+from unabridged.engine.gpu.bank_pages import BankRoom
 from unabridged.engine.gpu.batch import DecodeBatch
 from unabridged.engine.gpu.decoding import Answering, Decoder
 from unabridged.engine.gpu.pace import Pace
-from unabridged.engine.gpu.passes import CONTEXTS, Passes, Streaming
+from unabridged.engine.gpu.passes import Passes, Streaming
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.prefill import Part, Prefill
+from unabridged.engine.gpu.resident import BankMemory
 from unabridged.engine.gpu.staging import Span, Staging
 from unabridged.engine.gpu.steps import Captured
 from unabridged.engine.kv.blocks import Run
@@ -257,7 +260,11 @@ class GpuRunner:
     def _lane(self, config: AttentionConfig) -> Lane:
         prefill = Prefill(self.model, config, self._pool, CONTEXTS, self.room, staging=self._staging)
 
+        layers, banks = self.model.config.layers, None
+        if self._pool.offloaded:
+            banks = BankMemory(self._pool, BankRoom.of(config, layers, self._slots, self.room))
+
         def batch(rows: int) -> DecodeBatch:
-            return DecodeBatch(self.model, config, self._pool, rows, self.room, mass=True)
+            return DecodeBatch(self.model, config, self._pool, rows, self.room, mass=True, banks=banks)
 
         return Lane(prefill, Decoder(batch, self._slots))

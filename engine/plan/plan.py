@@ -13,13 +13,15 @@ Place = Literal["gpu", "host"]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is planned for. `weights`: bytes on the GPU; `attention`: the engine's own; `kind`: of keys and values, a
+    """What is planned for. `weights`: bytes on the GPU, `itemsize`: of a number that the model computes with;
+    `attention`: the engine's own; `kind`: of keys and values, a
     name of plan.kv.ITEMSIZE; `indexed`: whether the model has a calibrated index; `eight`: whether the card stores keys
     and values in 8 bits."""
 
     name: str
     config: ModelConfig
     weights: int
+    itemsize: int
     attention: AttentionConfig
     kind: str
     indexed: bool

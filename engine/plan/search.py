@@ -8,12 +8,12 @@ context, so the most that fit are searched for. Bytes, from shapes; nothing is l
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unabridged.engine.attention.limits import BLOCK, PAGE, PIECE
+from unabridged.engine.attention.limits import BLOCK, CONTEXTS, PAGE, PIECE
 from unabridged.engine.gpu.bank_pages import BankRoom
 from unabridged.engine.plan.kv import Kv
 from unabridged.engine.plan.machine import DRIVER, Machine
 from unabridged.engine.plan.plan import Part, Place, Plan, Subject, Wish
-from unabridged.engine.plan.workspace import CONTEXTS, Workspace, tables
+from unabridged.engine.plan.workspace import Workspace, tables
 
 # Answers at a time where nobody says, most first.
 _COUNTS = (8, 4, 2, 1)
@@ -74,7 +74,7 @@ class Search:
             parts += _banks(banks, kv)
             parts.append(Part("staging", kv.staging(CONTEXTS, tokens), "two layers of a context, for prompts"))
             known = banks.tables_bytes(kv.layers, kv.heads, tokens)
-        space = Workspace.of(config, attention, kv.layer_codes, slots, piece, tokens)
+        space = Workspace.of(config, attention, subject.itemsize, kv.layer_codes, slots, piece, tokens)
         parts += [
             Part("tables", tables(config, slots, tokens) + known, "where pages lie"),
             Part("workspace", space.total, f"pieces of {piece:,} tokens, {slots} answers at a time"),

@@ -7,12 +7,10 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 
 from unabridged.engine.attention.config import AttentionConfig
-from unabridged.engine.attention.limits import PAGE, PIECE, SCORES
+from unabridged.engine.attention.limits import CONTEXTS, PAGE, PIECE, SCORES
 from unabridged.models.config import ModelConfig
 from unabridged.models.limits import BUFFER, SLICE
 
-# Contexts that passes over prompts have tables for.
-CONTEXTS = 16
 # Recorded steps, libraries' own, what the allocator loses between sizes.
 _BESIDES = 512 << 20
 # Scores of a list that one program ranks; longer ones are counted by splits (kernels.topk).
@@ -37,14 +35,21 @@ class Workspace:
 
     @classmethod
     def of(
-        cls, config: ModelConfig, attention: AttentionConfig, codes: int, slots: int, piece: int, room: int
+        cls,
+        config: ModelConfig,
+        attention: AttentionConfig,
+        itemsize: int,
+        codes: int,
+        slots: int,
+        piece: int,
+        room: int,
     ) -> "Workspace":
-        """`codes`: of a token in one layer's index; `slots`: answers at a time; `piece`: tokens of a pass; `room`: of a
-        context."""
+        """`itemsize`: of a number that the model computes with; `codes`: of a token in one layer's index; `slots`:
+        answers at a time; `piece`: tokens of a pass; `room`: of a context."""
         whole = min(attention.dense_below, room)
         return cls(
-            activations=_activations(config, piece, whole),
-            rotated=2 * 2 * config.kv_heads * config.head_dim * whole,
+            activations=_activations(config, itemsize, piece, whole),
+            rotated=2 * itemsize * config.kv_heads * config.head_dim * whole,
             scores=_scores(config, attention, room) + codes * room,
             decoding=_decoding(config, attention, slots, room),
             sampling=config.vocab_size * (9 * rows(slots) + 12 * (slots + 1)),
@@ -66,18 +71,18 @@ def tables(config: ModelConfig, slots: int, room: int) -> int:
     return 4 * (CONTEXTS + rows(slots)) * (config.kv_heads + 1) * -(-room // PAGE)
 
 
-def _activations(config: ModelConfig, piece: int, whole: int) -> int:
-    """Numbers of 16 bits, the residual stream of 32. Attention: the stream, queries, keys and values as projected,
+def _activations(config: ModelConfig, itemsize: int, piece: int, whole: int) -> int:
+    """The residual stream has 4 bytes a number. Attention: the stream, queries, keys and values as projected,
     queries in order, outputs; those of dense queries thrice more. MLP: the stream, what waits to be added, the normed
     rows, what comes of a slice."""
     heads, hidden = config.heads * config.head_dim, config.hidden
     joint = heads + 2 * config.kv_heads * config.head_dim
-    attention = piece * (4 * hidden + 2 * joint + 2 * 2 * heads) + min(piece, whole) * 3 * 2 * heads
+    attention = piece * (4 * hidden + itemsize * (joint + 2 * heads)) + min(piece, whole) * 3 * itemsize * heads
     # Of an int4 matrix as much as fits into the buffer at a time.
     gated = 2 * config.intermediate
     if config.quantisation is not None:
-        gated = min(gated, BUFFER // (2 * config.hidden))
-    mlp = piece * (4 * hidden + 2 * 2 * hidden) + min(piece, SLICE) * 2 * (gated + config.intermediate)
+        gated = min(gated, BUFFER // (itemsize * config.hidden))
+    mlp = piece * (4 * hidden + itemsize * 2 * hidden) + min(piece, SLICE) * itemsize * (gated + config.intermediate)
     return max(attention, mlp)
 
 
