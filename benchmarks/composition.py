@@ -1,12 +1,13 @@
 """Composable documents against joint ones: the same documents, questions and order, read each alone or as one text.
 
     nice -n 19 python -m benchmarks.composition --model DIR --questions nq-open-oracle.jsonl.gz
-        --text pepys_diary.txt.xz [--collections 10] [--documents 12] [--past 3] [--past-documents 36] [--seed 5]
+        --text pepys_diary.txt.xz [--collections 10] [--documents 12] [--past 2] [--past-documents 30] [--seed 5]
         [--name composition]
 
 Everything is read and asked by the engine's own parts on the CPU with one thread: composing, reading, the runner, the
 product's prompt without hints, greedy. Collections as in composition_data: *passages* and *facts* inside the window,
-and *past* it, with the preset of the model's window. For each question and each way of reading:
+and *past* it, with the preset of the model's window, about every third document. For each question and each way of
+reading:
 
   nll      negative log-likelihood of the shortest right answer behind the prompt, in nats, token by token as a step
            decodes it
@@ -49,6 +50,8 @@ WAYS: tuple[Composition, ...] = ("composable", "joint")
 ANSWER = 20
 POOL = 1 << 30
 DRAWS = 10_000
+# Collections inside the window between two past it.
+_BETWEEN = 5
 
 
 @dataclass(frozen=True)
@@ -174,8 +177,7 @@ def measure(engine: Engine, one: Collection, alone: bool) -> dict[str, Any]:
 
 def summary(collections: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Of collections of one kind."""
-    groups = [[len(one["cases"])] for one in collections]
-    out: dict[str, Any] = {"collections": len(collections), "questions": sum(size for (size,) in groups)}
+    out: dict[str, Any] = {"collections": len(collections), "questions": sum(len(one["cases"]) for one in collections)}
     out["tokens"] = round(sum(one["joint"]["tokens"] for one in collections) / len(collections))
     for way in (*WAYS, "alone"):
         asked = [case for one in collections for case in one.get(way, {"asked": ()})["asked"]]
@@ -189,14 +191,13 @@ def summary(collections: Sequence[dict[str, Any]]) -> dict[str, Any]:
             for one in collections
         ]
         out[f"joint - composable, {name}"] = paired(pairs)
-    follows = [
-        [one["joint"]["follows"] - one["composable"]["follows"]] for one in collections if "follows" in one["joint"]
-    ]
-    if follows:
-        out["composable, nll of what follows"] = sum(
-            one["composable"]["follows"] for one in collections if "follows" in one["composable"]
-        ) / len(follows)
-        out["joint - composable, nll of what follows"] = paired(follows)
+    told = [one for one in collections if "follows" in one["joint"]]
+    if told:
+        for way in WAYS:
+            out[f"{way}, nll of what follows"] = sum(one[way]["follows"] for one in told) / len(told)
+        out["joint - composable, nll of what follows"] = paired(
+            [[one["joint"]["follows"] - one["composable"]["follows"]] for one in told]
+        )
     return out
 
 
@@ -223,8 +224,8 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--collections", type=int, default=10)
     parser.add_argument("--documents", type=int, default=12)
-    parser.add_argument("--past", type=int, default=3)
-    parser.add_argument("--past-documents", type=int, default=36)
+    parser.add_argument("--past", type=int, default=2)
+    parser.add_argument("--past-documents", type=int, default=30)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--name", default="composition")
     options = parser.parse_args()
@@ -256,15 +257,15 @@ def _collections(options: argparse.Namespace) -> Iterator[tuple[str, Collection]
         passages(options.questions, options.past, options.past_documents, seed + 100),
         facts(options.text, options.past, options.past_documents, seed + 100),
     ]
-    for number in range(max(options.collections, 3 * options.past)):
+    for number in range(max(options.collections, _BETWEEN * options.past)):
         if number < options.collections:
             for made in inside:
                 yield "inside", next(made)
-        if number % 3 == 1 and number // 3 < options.past:
+        if number % _BETWEEN == _BETWEEN - 1 and number // _BETWEEN < options.past:
             for made in past:
                 one = next(made)
                 # What follows is predicted in one pass, which past the window is not what steps do.
-                yield "past", replace(one, cases=one.cases[::2], follows="")
+                yield "past", replace(one, cases=one.cases[::3], follows="")
 
 
 if __name__ == "__main__":
