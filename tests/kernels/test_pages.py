@@ -8,6 +8,7 @@ from tests.kernels.made import FP8
 from torch import Tensor
 
 from unabridged.engine.attention.kernels.layout import PAGE
+from unabridged.engine.gpu.host_memory import HostMemory, HostPlace
 from unabridged.engine.gpu.kernels.pages import (
     Paged,
     copy_pages,
@@ -136,3 +137,23 @@ def test_the_newest_tokens_of_all_layers_are_stored(dim: int, dtype: torch.dtype
         (target.k_table[0, 0, :, 0] >= 0) & (table[:, 0, :, 0] >= 0) for table in (source.k_table, source.v_table)
     ]
     assert written(target) == dim * sum(int(one.sum()) for one in there + firsts)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("place", ["managed", "pinned"])
+def test_host_memory_is_read_and_written_in_place(place: HostPlace, device: str) -> None:
+    first, last = (made(2, 1, 40, 64, FP8, device, seed) for seed in (8, 9))
+    halves = [HostMemory(tuple(first.k.shape), FP8, place, torch.device(device)) for _ in range(2)]
+    for half in halves:
+        half.commit(0, first.k.shape[1])
+    host = Paged(halves[0].tensor, halves[1].tensor, last.k_table, last.v_table)
+    through, straight = copied(last), copied(last)
+    copy_pages(first, host, 0, 0, 0, 40, range(2))
+    copy_pages(host, through, 0, 0, 0, 40, range(2))
+    copy_pages_plain(first, straight, 0, 0, 0, 40, range(2))
+    both = (first.k_table >= 0) & (last.k_table >= 0)
+    slots = last.k_table[both].long()
+    assert torch.equal(through.k[:, slots].view(torch.uint8), straight.k[:, slots].view(torch.uint8))
+    assert torch.equal(through.v[:, slots].view(torch.uint8), straight.v[:, slots].view(torch.uint8))
+    for half in halves:
+        half.close()
