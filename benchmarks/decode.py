@@ -14,27 +14,23 @@ that was not there, and says how.
 
 import argparse
 import gc
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks import checkpoint
 from benchmarks.decode_context import Context
 from benchmarks.decode_floor import Floor, floor
 from benchmarks.decode_peers import Peer, peers
 from benchmarks.decode_run import Pace, Parts, pace, parts
 from benchmarks.gpu import card, copy_bandwidth, require_gpu, say
+from benchmarks.loaded import add_model, folder_of, loaded
 from benchmarks.report import machine, save
 
 from unabridged.engine.attention.config import REFRESH, AttentionConfig, choose
 from unabridged.engine.events import AttentionChoice
 from unabridged.models.errors import UnabridgedError
 from unabridged.models.llama import Llama
-from unabridged.models.load import load
 from unabridged.models.weights import open_checkpoint
 
 BANKS = {"fp8": torch.float8_e4m3fn, "bf16": torch.bfloat16}
@@ -55,7 +51,7 @@ def main() -> None:
     result: dict[str, Any] = {**machine(), **card(), "bank": arguments.bank, "steps": arguments.steps}
     if arguments.commit:
         result["commit"] = arguments.commit
-    folder = _folder(arguments)
+    folder = folder_of(arguments)
     shape, _ = open_checkpoint(folder)
     rows: list[Row] = []
     result |= {"rows": rows, "peers": [], "copy_bandwidth": copy_bandwidth()}
@@ -65,7 +61,7 @@ def main() -> None:
             result["peers"].append(asdict(peer))
             say(_peer(peer))
     if {"steps", "parts"} & set(arguments.only):
-        model = _model(folder, arguments, result)
+        model = loaded(folder, arguments, result)
         for length in arguments.contexts:
             for row in _context(model, length, arguments, result["copy_bandwidth"]):
                 rows.append(row)
@@ -79,9 +75,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--model", type=Path, help="a checkpoint's folder")
-    which.add_argument("--random", choices=checkpoint.GEOMETRIES, help="4-bit weights made up on the spot")
+    add_model(parser)
     parser.add_argument("--contexts", type=int, nargs="+", default=[4096, 131072, 1048576])
     parser.add_argument("--presets", nargs="+", default=["3k-index", "3k", "5k"])
     parser.add_argument("--refresh", nargs="+", default=["paper", "fast", "flash"])
@@ -89,31 +83,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--bank", choices=BANKS, default="fp8")
     parser.add_argument("--steps", type=int, default=256)
     parser.add_argument("--only", choices=("steps", "parts", "peers"), nargs="+", default=["steps", "parts", "peers"])
-    parser.add_argument("--head-bits", type=int, choices=(16, 8), default=16)
     parser.add_argument("--commit", help="where git cannot tell")
     parser.add_argument("--no-save", action="store_true")
     return parser.parse_args()
-
-
-def _folder(arguments: argparse.Namespace) -> Path:
-    """The checkpoint's; a random one is made if it is not there."""
-    if arguments.model:
-        return Path(arguments.model)
-    folder = Path(tempfile.gettempdir()) / f"unabridged-random-{arguments.random}"
-    if not folder.exists():
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        checkpoint.write(part, arguments.random)
-        part.rename(folder)
-        say(f"wrote {folder}")
-    return folder
-
-
-def _model(folder: Path, arguments: argparse.Namespace, result: dict[str, Any]) -> Llama:
-    model, report = load(folder, device="cuda", head_bits=arguments.head_bits)
-    result |= {"model": folder.name, "head_bits": arguments.head_bits, "load": asdict(report)}
-    say(f"{folder.name}: {report.seconds:.1f} s to load, {report.device / 1e9:.2f} GB")
-    return model
 
 
 def _context(model: Llama, length: int, arguments: argparse.Namespace, bandwidth: float) -> Iterator[Row]:

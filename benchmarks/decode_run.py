@@ -56,7 +56,17 @@ def pace(model: Llama, config: AttentionConfig, context: Context, rows: int, ste
     batch = DecodeBatch(model, config, context.pool, rows, context.room, mass=True)
     captured = batch.capture(context.length < config.dense_below)
     context.admit(batch, rows)
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(WARM + steps + 1)]
+    stepped(batch, WARM)
+    gpu, wall = stepped(batch, steps)
+    kernels = kernels_of(batch)
+    del batch
+    gc.collect()
+    return Pace(*summary(gpu), *summary(wall), kernels, captured)
+
+
+def stepped(batch: DecodeBatch, steps: int) -> tuple[list[float], list[float]]:
+    """Seconds of each of `steps` steps, one launched ahead: on the GPU, and in the host's hands."""
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
     clock: list[float] = []
     batch.launch()
     for mark in marks:
@@ -66,12 +76,8 @@ def pace(model: Llama, config: AttentionConfig, context: Context, rows: int, ste
         clock.append(time.perf_counter())
     torch.cuda.synchronize()
     batch.collect()
-    gpu = [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)][WARM:]
-    wall = [b - a for a, b in itertools.pairwise(clock)][WARM:]
-    kernels = _kernels(batch)
-    del batch
-    gc.collect()
-    return Pace(*_summary(gpu), *_summary(wall), kernels, captured)
+    gpu = [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)]
+    return gpu, [b - a for a, b in itertools.pairwise(clock)]
 
 
 def parts(model: Llama, config: AttentionConfig, context: Context, rows: int) -> Parts:
@@ -125,7 +131,7 @@ def _attention(model: Llama, config: AttentionConfig, context: Context, rows: in
     return statistics.mean(found)
 
 
-def _kernels(batch: DecodeBatch, steps: int = 16) -> float:
+def kernels_of(batch: DecodeBatch, steps: int = 16) -> float:
     """Kernels of a step, by the profiler."""
     from torch.profiler import ProfilerActivity, profile
 
@@ -141,6 +147,7 @@ def _kernels(batch: DecodeBatch, steps: int = 16) -> float:
     return len([name for name in names if not name.startswith(("Memcpy", "Memset"))]) / steps
 
 
-def _summary(seconds: list[float]) -> tuple[float, float, float]:
+def summary(seconds: list[float]) -> tuple[float, float, float]:
+    """Mean, median, 99th percentile."""
     ranked = sorted(seconds)
     return statistics.mean(seconds), statistics.median(seconds), ranked[int(0.99 * (len(ranked) - 1))]

@@ -17,18 +17,16 @@ to a card that was not there, and says how.
 
 import argparse
 import gc
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks import checkpoint
 from benchmarks.gpu import card, eager_time, require_gpu, say
 from benchmarks.linears import linears
+from benchmarks.loaded import add_model, folder_of, loaded
 from benchmarks.prefill_run import PREFIX, SECTION, Reading, Text, pool_of, products, read_sections
 from benchmarks.report import machine, save
 
@@ -37,7 +35,6 @@ from unabridged.engine.attention.prefill import AVERAGE
 from unabridged.engine.events import AttentionChoice
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.models.llama import Llama
-from unabridged.models.load import load
 
 BANKS = {"fp8": torch.float8_e4m3fn, "bf16": torch.bfloat16}
 # Matrix operations a second of an RTX 4090: float16 or bfloat16, summed in float32.
@@ -57,7 +54,7 @@ def main() -> None:
     result: dict[str, Any] = {**machine(), **card(), "bank": arguments.bank, "piece": arguments.piece}
     if arguments.commit:
         result["commit"] = arguments.commit
-    model = _model(arguments, result)
+    model = loaded(folder_of(arguments), arguments, result)
     benchmark = Benchmark(model, arguments, result)
     for row in benchmark.rows():
         result["rows"].append(row)
@@ -175,9 +172,7 @@ class Benchmark:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--model", type=Path, help="a checkpoint's folder")
-    which.add_argument("--random", choices=checkpoint.GEOMETRIES, help="4-bit weights made up on the spot")
+    add_model(parser)
     parser.add_argument("--contexts", type=int, nargs="+", default=[8192, 32768, 131072, 1048576])
     parser.add_argument("--piece", type=int, default=32768, help="tokens of a forward pass")
     parser.add_argument("--dense-below", type=int, nargs="*", default=[8192, 16384, 32768])
@@ -190,19 +185,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--commit", help="where git cannot tell")
     parser.add_argument("--no-save", action="store_true")
     return parser.parse_args()
-
-
-def _model(arguments: argparse.Namespace, result: dict[str, Any]) -> Llama:
-    folder = arguments.model
-    if arguments.random:
-        folder = Path(tempfile.gettempdir()) / f"unabridged-random-{arguments.random}"
-        if not folder.exists():
-            checkpoint.write(folder, arguments.random)
-            say(f"wrote {folder}")
-    model, report = load(folder, device="cuda")
-    result |= {"model": folder.name, "load": asdict(report)}
-    say(f"{folder.name}: {report.seconds:.1f} s to load, {report.device / 1e9:.2f} GB")
-    return model
 
 
 def _line(row: Row) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from benchmarks.decode_context import random_basis
+from benchmarks.decode_context import random_bases, token_bytes
 from benchmarks.gpu import eager_time
 from torch import Tensor
 
@@ -59,10 +59,9 @@ class Watched(Llama):
 
 def pool_of(model: ModelConfig, tokens: int, dtype: torch.dtype) -> GpuPool:
     """Room for so many tokens, with an index."""
-    bases = [random_basis(model.kv_heads, model.head_dim) for _ in range(model.layers)]
-    index = model.kv_heads * sum(basis.key.shape[2] // 4 + 1 for basis in bases)
-    token = 2 * model.layers * model.kv_heads * model.head_dim * dtype.itemsize + index
-    return GpuPool(model.layers, model.kv_heads, model.head_dim, (tokens + BLOCK) * token, dtype, bases=bases)
+    bases = random_bases(model)
+    size = (tokens + BLOCK) * token_bytes(model, dtype, bases)
+    return GpuPool(model.layers, model.kv_heads, model.head_dim, size, dtype, bases=bases)
 
 
 class Text:
