@@ -10,6 +10,9 @@ PIECE = 32768
 CONTEXTS = 16
 # Bytes of a prompt's scores at once: an eighth of what a small card has left beside a model.
 SCORES = 512 << 20
+# Pages that a bank keeps of what was chosen, of a row and head (gpu.kernels.lru): more would not fit into a program's
+# registers.
+CHOSEN = 8192
 
 
 def width_of(head_dim: int) -> int:

@@ -10,7 +10,7 @@ L layers, G key/value heads, D head dimension.
 from dataclasses import dataclass, replace
 
 from unabridged.engine.attention.config import AttentionConfig, Stage
-from unabridged.engine.attention.limits import PAGE
+from unabridged.engine.attention.limits import CHOSEN, PAGE
 
 # Lists of a first stage that a bank has pages of keys for: what was chosen, and most of what was before.
 SHARE = 1.75
@@ -18,8 +18,6 @@ SHARE = 1.75
 _MOST = 4
 # The same of values, in lists of a last stage, which are short; and pages, where they are not.
 _VALUES, _VALUE_PAGES = 4, 1024
-# What one program of kernels.lru holds.
-_SLOTS = 16384
 
 
 @dataclass(frozen=True)
@@ -40,14 +38,14 @@ class BankPages:
             raise ValueError(f"sink = {config.sink} with the KV in host memory: a multiple of {PAGE} wanted")
         stages = [config.layer(number).stages for number in range(layers)]
         listed = max(_listed(own[0]) for own in stages), max(_listed(own[-1]) for own in stages)
-        if max(listed) > _SLOTS:
-            found, most = max(listed) * PAGE, _SLOTS * PAGE
+        if max(listed) > CHOSEN:
+            found, most = max(listed) * PAGE, CHOSEN * PAGE
             raise ValueError(f"lists of {found:,} tokens with the KV in host memory: {most:,} at most")
         return cls(
             sink=config.sink // PAGE,
             # A stream begins and ends inside pages, and one more is written while the oldest is still read.
             ring=-(-config.recent(layers) // PAGE) + 2,
-            keys=max(listed[0], min(int(share * listed[0]), _SLOTS)),
+            keys=max(listed[0], min(int(share * listed[0]), CHOSEN)),
             values=max(listed[1], min(_VALUES * listed[1], _VALUE_PAGES)),
             listed=listed,
         )
@@ -85,7 +83,7 @@ class BankRoom:
         several = slots * (sum(pages.each) + 2 * dense) if slots > 1 else 0
         total = max(sum(pages.each), 2 * dense, several)
         # Alone, what the others would have is used as well.
-        keys = min(pages.keys + total - sum(pages.each), max(pages.keys, _MOST * pages.listed[0]), _SLOTS)
+        keys = min(pages.keys + total - sum(pages.each), max(pages.keys, _MOST * pages.listed[0]), CHOSEN)
         return cls(slots, replace(pages, keys=keys), pages, dense, total)
 
     def pages(self, rows: int) -> BankPages:

@@ -8,7 +8,8 @@ from tests.kernels.made import FP8
 from torch import Tensor
 
 from unabridged.engine.attention.kernels.layout import PAGE, Kept
-from unabridged.engine.gpu.kernels.lru import MOST, Lru, fetch, fetch_plain, update, update_plain
+from unabridged.engine.attention.limits import CHOSEN
+from unabridged.engine.gpu.kernels.lru import Lru, fetch, fetch_plain, update, update_plain
 
 SINK, RING = 2, 5
 STATE = ("table", "owner", "stamp", "clock", "pages", "slots", "missing", "hits", "misses")
@@ -176,7 +177,7 @@ def test_nothing_changes_for_empty_lists_and_rows_without_pages(device: str) -> 
 
 def test_a_list_that_does_not_fit_is_refused(device: str) -> None:
     limits = torch.zeros(1, dtype=torch.int32, device=device)
-    for chunk, slots, room in ((16, 8, 9), (16, 9, 8), (32, 17, 18), (16, MOST + 1, 9)):
+    for chunk, slots, room in ((16, 8, 9), (16, 9, 8), (32, 17, 18), (16, CHOSEN + 1, 9)):
         lru = made(1, 1, slots, 40, room, device)
         for either in (update, update_plain):
             with pytest.raises(ValueError, match="in a bank of"):

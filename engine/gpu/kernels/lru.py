@@ -19,13 +19,12 @@ import triton
 from torch import Tensor
 
 from unabridged.engine.attention.kernels.layout import PAGE, Kept
+from unabridged.engine.attention.limits import CHOSEN
 from unabridged.engine.gpu.kernels import lru_kernel
 from unabridged.engine.gpu.kernels.pages import words
 from unabridged.models.kernels.launch import Launch, runs
 from unabridged.models.kernels.overlap import overlaps
 
-# Slots of one row and head that a program holds in registers; two counts of them fit into one word.
-MOST = 8192
 # Bytes that a program of fetch asks for before it waits, and programs of a fetch.
 _TILE_BYTES = 8192
 _PROGRAMS = 256
@@ -63,8 +62,8 @@ def _list_pages(kept: Kept, chunk: int) -> int:
 
 def _check(kept: Kept, chunk: int, lru: Lru) -> None:
     listed, slots, room = _list_pages(kept, chunk), lru.owner.shape[2], lru.pages.shape[2]
-    if listed > min(slots, room) or slots > MOST:
-        raise ValueError(f"lists of {listed} pages in a bank of {slots} slots (of at most {MOST}), {room} misses")
+    if listed > min(slots, room) or slots > CHOSEN:
+        raise ValueError(f"lists of {listed} pages in a bank of {slots} slots (of at most {CHOSEN}), {room} misses")
 
 
 def plan_update(kept: Kept, chunk: int, limits: Tensor, lru: Lru) -> Launch:
@@ -73,7 +72,7 @@ def plan_update(kept: Kept, chunk: int, limits: Tensor, lru: Lru) -> Launch:
     kept: row r of it is row r of the bank; J = G or 1. chunk: tokens of an entry, a power of two; starts are multiples
     of it or of 16, whichever is smaller. limits `[B]` int32: what lies at or past them is left out, and so are pages
     without an entry in the table. Slots that this list does not use go by age, then by number; free ones first.
-    ValueError where a list has more pages than the bank has slots, or the bank more than MOST.
+    ValueError where a list has more pages than the bank has slots, or the bank more than CHOSEN.
     """
     _check(kept, chunk, lru)
     rows, heads, slots = lru.owner.shape

@@ -43,9 +43,9 @@ def test_dense_and_sparse_batches_of_several_rows_do_not_meet() -> None:
 
 
 def test_what_banks_do_not_serve_is_refused() -> None:
-    with pytest.raises(ValueError, match="sink = 100 .*: a multiple of 16"):
+    with pytest.raises(ValueError, match=r"sink = 100 .*: a multiple of 16"):
         BankPages.of(replace(CONFIG, sink=100), LAYERS)
     (layer,) = CONFIG.layers
     stages = (replace(layer.stages[0], keep=1 << 19), layer.stages[1])
-    with pytest.raises(ValueError, match="lists of 524,288 tokens .*: 262,144 at most"):
+    with pytest.raises(ValueError, match=r"lists of 524,288 tokens .*: 131,072 at most"):
         BankPages.of(replace(CONFIG, layers=(replace(layer, stages=stages),)), LAYERS)

@@ -4,7 +4,8 @@ import torch
 from tests.kernels import meta
 from tests.kernels.made import FP8, Shape
 
-from unabridged.engine.gpu.kernels.lru import MOST, Lru, plan_fetch, plan_update
+from unabridged.engine.attention.limits import CHOSEN
+from unabridged.engine.gpu.kernels.lru import Lru, plan_fetch, plan_update
 from unabridged.models.kernels.launch import Launch
 
 SINK, RING = 16, 76
@@ -47,7 +48,7 @@ def slow_plans() -> dict[str, Launch]:
         "256": _update(128, 256, 3584, lists=1),
         "8": _update(512, 8, 1024, lists=1),
         "few": _update(5, 16, 9),
-        "widest": _update(MOST, 16, MOST),
+        "widest": _update(CHOSEN, 16, CHOSEN),
         "fetch-64": _fetch(meta.SMOLLM2, torch.float16, 512, 128),
         "fetch-80": _fetch(Shape(32, 8, 80), FP8, 512, 128),
         "fetch-256": _fetch(meta.WIDE, torch.float32, 512, 128),
