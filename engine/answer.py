@@ -6,7 +6,7 @@ turn, whose prompt begins with the same tokens, prefills only what is new.
 
 import time
 from array import array
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Generic, Literal
 
 import msgspec
@@ -39,8 +39,10 @@ class Answer(Generic[CourseT]):
         request: Generate,
         held: Held,
         context_key: str,
+        notes: Callable[[], tuple[str, ...]],
     ) -> None:
-        """Raises BadRequest for an empty prompt."""
+        """`notes`: what is to be said at the end. Raises BadRequest for an empty prompt."""
+        self._notes = notes
         self._runner, self._tokenizer, self._cache, self._config = runner, tokenizer, cache, config
         self._request, self._held = request, held
         self._prompt = array("i", request.prompt)
@@ -80,7 +82,7 @@ class Answer(Generic[CourseT]):
             attention=_counted(course.report(), self._held.layout),
             prefill_seconds=prefilled - began,
             decode_seconds=time.perf_counter() - prefilled,
-            notes=tuple(self._held.notes),
+            notes=self._notes(),
         )
 
     def _conversation(self) -> tuple[Entry, int]:

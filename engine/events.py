@@ -86,12 +86,14 @@ class Generate(Message, frozen=True, kw_only=True, tag=True):
 
 
 class Prefill(Message, frozen=True, kw_only=True, tag=True):
-    """Compute and store the KV of these segments, nothing more. Ends with Finished(reason="stop")."""
+    """Compute and store the KV of these segments, nothing more. Outlook, Progress*, Finished(reason="stop"), by which
+    time all of it is on the disk. What was stored before is not read; after any end the same request goes on."""
 
     id: str
     prefix: bytes
     segments: tuple[Segment, ...]
     composition: Composition = "composable"
+    shelf: str = ""  # the name under which the store keeps the list of this KV, to be pinned, listed and removed by
 
 
 class Cancel(Message, frozen=True, kw_only=True, tag=True):
@@ -142,6 +144,21 @@ class Progress(Message, frozen=True, kw_only=True, tag=True):
     phase: Literal["restore", "read", "question"]
     done: int
     total: int
+
+
+class Outlook(Message, frozen=True, kw_only=True, tag=True):
+    """What a Prefill will do. Tokens: `total` of all, `stored` of those on the disk already, `fits` of those that the
+    store has room for, from the first on: the others are left out. Bytes: `size` of all, `stored_size` of what is
+    there, `room` for all of it, `goes` of other KV that leaves for it."""
+
+    id: str
+    total: int
+    stored: int
+    fits: int
+    size: int
+    stored_size: int
+    room: int
+    goes: int
 
 
 class Token(Message, frozen=True, kw_only=True, tag=True):
@@ -197,7 +214,7 @@ class Failed(Message, frozen=True, kw_only=True, tag=True):
     limit: int = 0
 
 
-Event = Ready | Queued | Progress | Token | Finished | Failed
+Event = Ready | Queued | Outlook | Progress | Token | Finished | Failed
 
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import torch
 
+from unabridged.engine.ahead import Identity
 from unabridged.engine.attention.config import choose, for_window
 from unabridged.engine.cpu import CpuRunner
 from unabridged.engine.errors import EngineUnavailable
 from unabridged.engine.events import PROTOCOL, Event, Generate, Prefill, Ready
 from unabridged.engine.kv import memory
 from unabridged.engine.kv.cache import KvCache
+from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.store import KvStore, fingerprint
 from unabridged.engine.options import CPU_CHUNK, EngineOptions
@@ -23,6 +25,8 @@ from unabridged.models.tokenizer import Tokenizer
 
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 _POOL_SHARE = 0.6
+# KV that waits for the disk, copied out of the pool.
+_UNWRITTEN = 256 << 20
 
 
 class TorchBackend:
@@ -49,16 +53,17 @@ class TorchBackend:
         self._window, shape = model.config.window, model.config
         pool = KvPool(shape.layers, shape.kv_heads, shape.head_dim, limit, _DTYPES[kv_dtype])
         self._cache = KvCache(pool)
-        store = None if options.store_dir is None else KvStore(options.store_dir, options.store_bytes)
+        kept = options.store_dir
+        self._store = None if kept is None else LateStore(KvStore(kept, options.store_bytes), _UNWRITTEN)
         self._serving = Serving(
             CpuRunner(model, pool, options.prefill_chunk or CPU_CHUNK),
             self._cache,
-            store,
+            self._store,
             tokenizer,
             shape.vocab_size,
             for_window(shape.window),
             lambda choice: choose(choice, shape.window),
-            self._fingerprint,
+            Identity(self._name, self._fingerprint),
         )
         self._load_seconds = time.perf_counter() - began
 
@@ -84,5 +89,7 @@ class TorchBackend:
         return self._serving.run(request)
 
     def close(self) -> None:
-        """See engine.backend.Backend. The store needs nothing: its files are whole at any time."""
+        """See engine.backend.Backend. What waits for the disk is written first."""
+        if self._store is not None:
+            self._store.close()
         self._cache.pool.close()

@@ -17,7 +17,6 @@ from unabridged.engine.errors import StoreError
 from unabridged.engine.events import Progress
 from unabridged.engine.kv.cache import Entry, KvCache
 from unabridged.engine.kv.late import LateStore
-from unabridged.engine.kv.store import KvStore
 from unabridged.engine.layout import Layout, filled
 from unabridged.engine.runner import CourseT, Runner
 
@@ -34,6 +33,12 @@ class Held:
     layout: Layout = field(default_factory=lambda: Layout((), 1))  # of `order`
     cached: int = 0  # tokens that were in the pool or on the disk
     notes: list[str] = field(default_factory=list)
+    storing: bool = True  # until a write has failed
+
+    def fails(self, error: StoreError) -> None:
+        """Nothing more is stored for this request, and it is said once."""
+        self.notes += [str(error)] if self.storing else []
+        self.storing = False
 
 
 @dataclass
@@ -89,7 +94,7 @@ class Reader(Generic[CourseT]):
         self,
         runner: Runner[CourseT],
         cache: KvCache,
-        store: KvStore | LateStore | None,
+        store: LateStore | None,
         config: AttentionConfig,
         filler: int,
     ) -> None:
@@ -107,8 +112,8 @@ class Reader(Generic[CourseT]):
         held.holds += there.values()
         for key in named.keys() - there.keys():
             held.holds.append(self._cache.add(key, filled(len(named[key]) // 4, self._runner.page)))
-        order = list(named)
-        held.holds.sort(key=lambda entry: order.index(entry.key))
+        order = {key: number for number, key in enumerate(named)}
+        held.holds.sort(key=lambda entry: order[entry.key])
         self._cache.make_room(more)
         waiting = [self._reading(entry, named[entry.key]) for entry in held.holds]
         yield from self._restore(request, waiting, held)
@@ -118,6 +123,14 @@ class Reader(Generic[CourseT]):
         yield from self._read(request, waiting, held, self._stretches(parts, ordered))
         held.order = [one.entry for one in ordered]
         held.layout = Layout([one.tokens for one in ordered], self._runner.page)
+
+    def settle(self, held: Held) -> bool:
+        """Whether all that was saved is on the disk. What could not be written is noted."""
+        try:
+            return self._store is None or self._store.settled()
+        except StoreError as error:
+            held.fails(error)
+            return True
 
     def _stretches(self, parts: Sequence[Part], ordered: Sequence[_Reading]) -> list[_Stretch[CourseT]]:
         """The parts, each once, as they are read; first those that others may stand behind."""
@@ -150,10 +163,11 @@ class Reader(Generic[CourseT]):
         try:
             for number, one in enumerate(stored):
                 for near in stored[number : number + _EXPECTED]:
-                    store.expect(near.entry.key, self._cache.pool, len(near.ids))
+                    # What another request reads or has loaded by now is not to be written to.
+                    if not near.entry.ids:
+                        store.expect(near.entry.key, self._cache.pool, near.entry.runs)
                 while not store.ready(one.entry.key):
                     yield None
-                # Another request may have loaded it by now.
                 if not one.entry.ids:
                     self._load(store, one, held)
                 done += one.tokens
@@ -161,7 +175,7 @@ class Reader(Generic[CourseT]):
         finally:
             store.forget(one.entry.key for one in stored)
 
-    def _load(self, store: KvStore | LateStore, one: _Reading, held: Held) -> None:
+    def _load(self, store: LateStore, one: _Reading, held: Held) -> None:
         try:
             store.load(one.entry.key, self._cache.pool, one.entry.runs)
             one.entry.ids = one.ids[:]
@@ -178,7 +192,7 @@ class Reader(Generic[CourseT]):
         try:
             for group in ([one for one in stretches if not one.before], [one for one in stretches if one.before]):
                 while any(one.left for one in group):
-                    while not (room := self._runner.chunk()):
+                    while self._being_loaded(waiting) or not (room := self._runner.chunk()):
                         yield None
                     # Meanwhile another request may have read what they share.
                     if pending := [one for one in group if one.left]:
@@ -188,6 +202,10 @@ class Reader(Generic[CourseT]):
         finally:
             for one in stretches:
                 one.close()
+
+    def _being_loaded(self, waiting: Sequence[_Reading]) -> bool:
+        """Whether another request has the disk write into what this one would read."""
+        return self._store is not None and self._store.expects(one.entry.key for one in waiting if one.left)
 
     def _step(self, pending: Sequence[_Stretch[CourseT]], held: Held, room: int) -> None:
         """One forward pass over as many of the pending tokens as there is room for."""
@@ -237,9 +255,8 @@ class Reader(Generic[CourseT]):
                 self._save(one, held)
 
     def _save(self, one: _Reading, held: Held) -> None:
-        if self._store is not None:
+        if self._store is not None and held.storing:
             try:
                 self._store.save(one.entry.key, self._cache.pool, one.entry.runs)
             except StoreError as error:
-                held.notes.append(str(error))
-                self._store = None
+                held.fails(error)

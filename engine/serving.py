@@ -9,15 +9,15 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+from unabridged.engine.ahead import Ahead, Identity
 from unabridged.engine.answer import Answer
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.composing import Composer, Part
 from unabridged.engine.errors import BadRequest, ContextTooLong, OutOfMemory
-from unabridged.engine.events import AttentionChoice, Event, Finished, Generate, Prefill, Usage
+from unabridged.engine.events import AttentionChoice, Event, Generate, Prefill
 from unabridged.engine.kv.blocks import whole_blocks
 from unabridged.engine.kv.cache import KvCache
 from unabridged.engine.kv.late import LateStore
-from unabridged.engine.kv.store import KvStore
 from unabridged.engine.layout import filled
 from unabridged.engine.reading import Held, Reader
 from unabridged.engine.runner import CourseT, Runner
@@ -34,22 +34,23 @@ class Serving(Generic[CourseT]):
         self,
         runner: Runner[CourseT],
         cache: KvCache,
-        store: KvStore | LateStore | None,
+        store: LateStore | None,
         tokenizer: Tokenizer,
         vocabulary: int,
         config: AttentionConfig,
         choose: Callable[[AttentionChoice], AttentionConfig],
-        fingerprint: str,
+        identity: Identity,
         selection: str = "",
     ) -> None:
         """`vocabulary`: token ids lie below it; `config`: how segments are read; `choose`: a request's attention,
-        raises BadRequest; `fingerprint`: what stored KV depends on besides the tokens; `selection`: and, past the
+        raises BadRequest; `identity`: what stored KV depends on besides the tokens; `selection`: and, past the
         window, besides `config`."""
         self._runner, self._cache, self._tokenizer = runner, cache, tokenizer
         self._vocabulary, self._choose = vocabulary, choose
         filler = tokenizer.encode("\n")[0]
         self._reader = Reader(runner, cache, store, config, filler)
-        self._composer = Composer(fingerprint, runner.page, config, selection)
+        self._composer = Composer(identity.fingerprint, runner.page, config, selection)
+        self._ahead = Ahead(self._reader, cache, store, runner.page, identity)
         self._running = self._waiting = self._ended = 0
 
     def run(self, request: Generate | Prefill) -> Iterator[Event | None]:
@@ -90,13 +91,13 @@ class Serving(Generic[CourseT]):
             self._waiting -= 1
 
     def _prefill(self, request: Prefill, held: Held) -> Iterator[Event | None]:
-        began = time.perf_counter()
         parts = self._parts(request)
-        self._check(parts, array("i"))
-        yield from self._reader.hold(request.id, parts, held)
-        usage = Usage(prompt=held.layout.tokens, cached=held.cached, completion=0)
-        seconds = time.perf_counter() - began
-        yield Finished(id=request.id, reason="stop", usage=usage, prefill_seconds=seconds, notes=tuple(held.notes))
+        if request.composition == "joint":
+            self._check(parts, array("i"))
+        for part in parts:
+            # Each may be behind the prefix; what stands beside it is not in the pool at the same time.
+            self._check([*parts[: min(part.behind, 1)], part], array("i"))
+        yield from self._ahead.run(request, parts, held)
 
     def _answer(self, request: Generate, held: Held) -> Iterator[Event | None]:
         began = time.perf_counter()
@@ -106,7 +107,12 @@ class Serving(Generic[CourseT]):
         self._check(parts, prompt)
         yield from self._reader.hold(request.id, parts, held, len(prompt) + self._runner.ahead)
         context = self._composer.context(parts)
-        answer = Answer(self._runner, self._tokenizer, self._cache, config, request, held, context)
+
+        def notes() -> tuple[str, ...]:
+            self._reader.settle(held)
+            return tuple(held.notes)
+
+        answer = Answer(self._runner, self._tokenizer, self._cache, config, request, held, context, notes)
         yield from answer.run(began)
 
     def _parts(self, request: Generate | Prefill) -> list[Part]:

@@ -10,7 +10,7 @@ They lie in GPU memory always.
 L layers, G key/value heads, D head dimension, N tokens.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -37,6 +37,9 @@ class GpuPool:
 
     k, v `[L, slots, PAGE, D]`, k_scale and v_scale `[G]`: see layout.Bank. `offloaded`: they lie in host memory.
     """
+
+    page = PAGE
+    order = "2LNGPD"
 
     def __init__(
         self,
@@ -136,35 +139,50 @@ class GpuPool:
         """Keys and values of runs, one after the other: `[2, L, G, N, D]` on the host, in the pool's type. Waits for
         what the current stream has queued."""
         layers, heads, dim = self.shape
-        out = torch.empty(2, layers, heads, sum(run.length for run in runs), dim, dtype=self.dtype)
-        self.settle()
-        at = 0
-        for run in _pieces(runs):
-            for half, store in zip(out[:, :, :, at : at + run.length], (self.k, self.v), strict=True):
-                pages = self._pages(store, run)
-                if self.offloaded:
-                    _copy(pages, half, into_pages=False)
-                else:
-                    half.copy_(pages.transpose(1, 2).flatten(2, 3)[:, :, : run.length])
-            at += run.length
-        return out
+        pages = self.pack(runs).view(self.dtype).view(2, layers, -1, heads, PAGE, dim)
+        parts = pages.transpose(2, 3).flatten(3, 4).split([_filled(run) for run in runs], dim=3)
+        return torch.cat([part[:, :, :, : run.length] for part, run in zip(parts, runs, strict=True)], dim=3)
 
     def write(self, runs: Sequence[Run], data: Tensor) -> None:
         """Put what `read` gave into runs of as many tokens. What a run's last page holds behind them is undefined."""
-        at = 0
-        for run in _pieces(runs):
-            for store, part in zip((self.k, self.v), data[:, :, :, at : at + run.length].unbind(0), strict=True):
-                pages = self._pages(store, run)
-                if self.offloaded:
-                    _copy(pages, part, into_pages=True)
-                else:
-                    tokens = part.contiguous().view(torch.uint8).to(self.device)
-                    tokens = torch.nn.functional.pad(tokens, (0, 0, 0, -run.length % PAGE)).view(self.dtype)
-                    pages.copy_(tokens.unflatten(2, (-1, PAGE)).transpose(1, 2))
-            at += run.length
-        if self._indexes:
-            for run in runs:
-                self._encode(run)
+        bits = data.contiguous().view(torch.uint8).split([run.length for run in runs], dim=3)
+        pad = torch.nn.functional.pad
+        whole = torch.cat([pad(x, (0, 0, 0, -x.shape[3] % PAGE)) for x in bits], dim=3)
+        self.unpack(runs, whole.unflatten(3, (-1, PAGE)).transpose(2, 3).reshape(-1))
+
+    def pack(self, runs: Sequence[Run]) -> Tensor:
+        """See blocks.Pool: pages as they lie, wherever they do."""
+        layers, heads, dim = self.shape
+        pages = [_filled(run) // PAGE for run in runs]
+        out = torch.empty(2, layers, sum(pages), heads, PAGE, dim, dtype=self.dtype)
+        self.settle()
+        for half, store in zip(out, (self.k, self.v), strict=True):
+            for run, part in zip(runs, half.split(pages, dim=1), strict=True):
+                _words(part).copy_(_words(self._pages(store, run)))
+        return out.view(-1).view(torch.uint8)
+
+    def unpack(self, runs: Sequence[Run], data: Tensor) -> None:
+        """See blocks.Pool."""
+        layers, heads, dim = self.shape
+        pages = [_filled(run) // PAGE for run in runs]
+        halves = data.view(self.dtype).view(2, layers, -1, heads, PAGE, dim)
+        for half, store in zip(halves, (self.k, self.v), strict=True):
+            for run, part in zip(runs, half.split(pages, dim=1), strict=True):
+                _words(self._pages(store, run)).copy_(_words(part))
+        self.arrived(runs)
+
+    def places(self, runs: Sequence[Run]) -> list[memoryview] | None:
+        """See blocks.Pool."""
+        if self._host is None:
+            return None
+        planes, heads = self._host.tensor.view(torch.uint8).numpy(), self.shape[1]
+        spans = [(run.start // PAGE * heads, _filled(run) // PAGE * heads) for run in runs]
+        return [plane[first : first + count].reshape(-1).data for plane in planes for first, count in spans]
+
+    def arrived(self, runs: Sequence[Run]) -> None:
+        """See blocks.Pool. The index is brought up to date."""
+        for run in runs if self._indexes else ():
+            self._encode(run)
 
     def settle(self) -> None:
         """Wait for what the current stream has queued, where kernels write host memory: the host may read it then."""
@@ -196,26 +214,11 @@ class GpuPool:
         return by_page[:, run.start // PAGE :][:, : -(-run.length // PAGE)]
 
 
-def _copy(pages: Tensor, tokens: Tensor, into_pages: bool) -> None:
-    """Between pages `[L, n, G, PAGE, D]` and tokens `[L, G, N, D]`, both on the host."""
-    # As numbers of eight bytes: copying those of eight bits takes longer.
-    pages, tokens = (_words(x) for x in (pages, tokens))
-    count, rest = divmod(tokens.shape[2], PAGE)
-    whole = pages[:, :count].transpose(1, 2), tokens[:, :, : count * PAGE].unflatten(2, (count, PAGE))
-    last = pages[:, count:, :, :rest].squeeze(1), tokens[:, :, count * PAGE :]
-    for ours, theirs in (whole, last) if rest else (whole,):
-        if into_pages:
-            ours.copy_(theirs)
-        else:
-            theirs.copy_(ours)
-
-
 def _words(x: Tensor) -> Tensor:
+    """As numbers of eight bytes: copying those of eight bits takes longer."""
     return x.view(torch.int64 if x.shape[-1] * x.itemsize % 8 == 0 else torch.uint8)
 
 
-def _pieces(runs: Sequence[Run]) -> Iterator[Run]:
-    """The same tokens, so many at a time that their copies take little memory."""
-    for run in runs:
-        for at in range(0, run.length, _PIECE):
-            yield Run(run.start + at, min(_PIECE, run.length - at))
+def _filled(run: Run) -> int:
+    """Slots of its pages."""
+    return -(-run.length // PAGE) * PAGE

@@ -30,6 +30,11 @@ class Run:
         return -(-self.length // BLOCK)
 
 
+def packed_bytes(pool: "Pool", runs: Iterable[Run]) -> int:
+    """What `pack` gives of these runs."""
+    return pool.token_bytes * sum(-(-run.length // pool.page) * pool.page for run in runs)
+
+
 def whole_blocks(tokens: int) -> int:
     """Slots that `tokens` tokens occupy."""
     return -(-tokens // BLOCK) * BLOCK
@@ -37,12 +42,17 @@ def whole_blocks(tokens: int) -> int:
 
 class Pool(Protocol):
     """What cache and store need of a pool. `token_bytes`: of a token in all layers; `slots`: all that there are;
-    `shape`: (L, G, D)."""
+    `shape`: (L, G, D).
+
+    Packed, the KV of runs is bytes in an order that `order` names: those of whole pages of `page` tokens.
+    """
 
     token_bytes: int
     slots: int
     dtype: torch.dtype
     shape: tuple[int, int, int]
+    page: int
+    order: str
 
     @property
     def free_tokens(self) -> int:
@@ -63,6 +73,23 @@ class Pool(Protocol):
 
     def write(self, runs: Sequence[Run], data: Tensor) -> None:
         """Put what `read` gave into runs of as many tokens."""
+        ...
+
+    def pack(self, runs: Sequence[Run]) -> Tensor:
+        """The KV of runs, one after the other, as bytes on the host, copied: uint8."""
+        ...
+
+    def unpack(self, runs: Sequence[Run], data: Tensor) -> None:
+        """Put what `pack` gave into runs of as many tokens."""
+        ...
+
+    def places(self, runs: Sequence[Run]) -> list[memoryview] | None:
+        """`unpack` by hand: where the bytes go, in order, for any thread to write; None where the host does not reach
+        them. Waits for what is still to be written there. Then `arrived` is due."""
+        ...
+
+    def arrived(self, runs: Sequence[Run]) -> None:
+        """All places of these runs are written."""
         ...
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
-"""A KV store whose files are hashed, written and read by threads of its own, while the GPU goes on.
+"""A KV store whose files are read, checked and written by threads of its own, while the engine goes on.
 
-A GPU reads a segment's text in a tenth of the time that hashing and writing its KV takes, and answers under way should
-not wait for either. Writing is in order, and no more waits than a stated size: past it, saving waits for the disk. A
-failure is raised by the next save.
+A GPU reads a segment's text in a tenth of the time that writing its KV takes, and answers under way should not wait for
+either. Several files are read at a time, so that the disk, checking and use overlap. Of what is to be written no more
+waits than a stated size: past it, saving waits for the disk. A failure to write is raised by the next save, or by
+`settled`.
 """
 
 import threading
@@ -10,72 +11,119 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from torch import Tensor
-
 from unabridged.engine.kv.blocks import Pool, Run
-from unabridged.engine.kv.store import KvStore
+from unabridged.engine.kv.folder import Folder
+from unabridged.engine.kv.store import Fetch, KvStore, Packed
 
-# Files that are read and hashed at a time.
+# Files that are read and checked at a time.
 _READERS = 4
 _MOMENT = 0.0005
 
 
+class _Expected:
+    """A file that is read ahead."""
+
+    def __init__(self, fetch: Fetch, store: KvStore, readers: ThreadPoolExecutor) -> None:
+        self.fetch = fetch
+        self._unwanted = threading.Event()
+        self._reading: Future[None] = readers.submit(store.read, fetch, self._unwanted.is_set)
+
+    def done(self, patience: float) -> bool:
+        return bool(wait([self._reading], patience).done)
+
+    def finish(self) -> None:
+        self._reading.result()
+        self.fetch.finish()
+
+    def stop(self) -> None:
+        """After this nobody writes to the runs any more."""
+        self._unwanted.set()
+        if not self._reading.cancel():
+            wait([self._reading])
+
+
 class LateStore:
-    """See the module. One thread uses it."""
+    """See the module. One thread uses it, the pool's."""
 
     def __init__(self, store: KvStore, most: int) -> None:
         """`most`: bytes that may wait; a single segment of more waits alone."""
         self._store, self._most = store, most
-        self._waiting: deque[tuple[str, Tensor]] = deque()
+        self._waiting: deque[tuple[str, Packed]] = deque()
         self._bytes = 0
         self._failed: Exception | None = None
-        self._expected: dict[str, Future[Tensor]] = {}
+        self._expected: dict[str, _Expected] = {}
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="kv store")
         self._closing = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._write, name="kv store", daemon=True)
         self._thread.start()
 
+    @property
+    def folder(self) -> Folder:
+        """Where the files are."""
+        return self._store.folder
+
     def has(self, key: str) -> bool:
         """See KvStore. What still waits is not there."""
         return self._store.has(key)
 
-    def expect(self, key: str, pool: Pool, tokens: int) -> None:
-        """Begin to read and check a file."""
+    def knows(self, key: str) -> bool:
+        """Whether it is on the disk or waits to be written."""
+        with self._changed:
+            return any(key == waits for waits, _ in self._waiting) or self.has(key)
+
+    def expect(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
+        """Begin to read and check the KV of `key`. The runs are not to be used for anything else until `load` or
+        `forget`."""
         if key not in self._expected:
-            self._expected[key] = self._readers.submit(self._store.get, key, pool, tokens)
+            self._expected[key] = _Expected(Fetch(key, pool, runs), self._store, self._readers)
 
     def ready(self, key: str) -> bool:
         """Whether a file that is expected has been read. Waits a moment for it, too short to be seen in an answer."""
-        reading = self._expected.get(key)
-        return reading is None or bool(wait([reading], _MOMENT).done)
+        expected = self._expected.get(key)
+        return expected is None or expected.done(_MOMENT)
+
+    def expects(self, keys: Iterable[str]) -> bool:
+        """Whether one of these is being read, for whomever."""
+        return bool(self._expected) and any(key in self._expected for key in keys)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """See KvStore."""
+        """What was expected is not wanted any more. Waits until their runs are written to no more: for some MB at
+        most."""
         for key in keys:
-            if (reading := self._expected.pop(key, None)) is not None:
-                reading.cancel()
+            if (expected := self._expected.pop(key, None)) is not None:
+                expected.stop()
 
     def load(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """See KvStore. Waits for the file where it is still read."""
-        reading = self._expected.pop(key, None)
-        data = self._store.get(key, pool, sum(run.length for run in runs)) if reading is None else reading.result()
-        pool.write(runs, data)
+        if (expected := self._expected.pop(key, None)) is not None:
+            expected.finish()
+        else:
+            self._store.load(key, pool, runs)
 
     def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Copy the KV in `runs`, to be written under `key`. Raises the error of an earlier one, a StoreError but for a
         defect of ours, and then it and what waited is not written."""
         with self._changed:
             self._raise()
-            data = pool.read(runs)
-            self._changed.wait_for(lambda: not self._bytes or self._bytes + data.nbytes <= self._most)
+            packed = Packed.of(pool, runs)
+            size = packed.data.nbytes
+            self._changed.wait_for(lambda: not self._bytes or self._bytes + size <= self._most)
             self._raise()
-            self._waiting.append((key, data))
-            self._bytes += data.nbytes
+            self._waiting.append((key, packed))
+            self._bytes += size
             self._changed.notify_all()
+
+    def settled(self) -> bool:
+        """Whether all that was saved is on the disk. Waits a moment. Raises the error of what could not be written."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._bytes, _MOMENT)
+            self._raise()
+            return not self._bytes
 
     def close(self) -> None:
         """Wait until all is written, or failed."""
+        self.forget(list(self._expected))
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -93,20 +141,20 @@ class LateStore:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
                 if not self._waiting:
                     return
-                key, data = self._waiting[0]
-            failed = self._put(key, data)
+                key, packed = self._waiting[0]
+            failed = self._put(key, packed)
             with self._changed:
                 if failed is None:
                     self._waiting.popleft()
-                    self._bytes -= data.nbytes
+                    self._bytes -= packed.data.nbytes
                 else:
                     self._waiting.clear()
                     self._bytes, self._failed = 0, failed
                 self._changed.notify_all()
 
-    def _put(self, key: str, data: Tensor) -> Exception | None:
+    def _put(self, key: str, packed: Packed) -> Exception | None:
         try:
-            self._store.put(key, data)
+            self._store.put(key, packed)
         except Exception as error:
             # Whatever it is: who saves next would wait for a thread that has ended.
             return error

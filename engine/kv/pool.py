@@ -7,6 +7,7 @@ runs of slots and any set of its keys is one gather. The pool does not know what
 L layers, G key/value heads, S slots, D head dimension.
 """
 
+import itertools
 import mmap
 from collections.abc import Iterable, Sequence
 
@@ -19,6 +20,9 @@ from unabridged.engine.kv.blocks import BLOCK, Blocks, Run, whole_blocks
 
 class KvPool:
     """Blocks of KV, handed out as runs. `k` and `v` are `[L, G, S, D]`; what was never written is undefined."""
+
+    page = 1
+    order = "2LGND"
 
     def __init__(self, layers: int, kv_heads: int, head_dim: int, limit_bytes: int, dtype: torch.dtype) -> None:
         self.shape, self.dtype = (layers, kv_heads, head_dim), dtype
@@ -56,6 +60,26 @@ class KvPool:
         for run, (k, v) in zip(runs, data.split([run.length for run in runs], dim=3), strict=True):
             slots = slice(run.start, run.start + run.length)
             self.k[:, :, slots], self.v[:, :, slots] = k, v
+
+    def pack(self, runs: Sequence[Run]) -> Tensor:
+        """See blocks.Pool."""
+        return self.read(runs).view(-1).view(torch.uint8)
+
+    def unpack(self, runs: Sequence[Run], data: Tensor) -> None:
+        """See blocks.Pool."""
+        layers, heads, dim = self.shape
+        self.write(runs, data.view(self.dtype).view(2, layers, heads, -1, dim))
+
+    def places(self, runs: Sequence[Run]) -> list[memoryview]:
+        """See blocks.Pool."""
+        layers, heads, dim = self.shape
+        whole, row = memoryview(self._memory), dim * self.dtype.itemsize
+        starts = [plane * self.slots + run.start for plane in range(2 * layers * heads) for run in runs]
+        sizes = itertools.cycle(run.length * row for run in runs)
+        return [whole[start * row :][:size] for start, size in zip(starts, sizes, strict=False)]
+
+    def arrived(self, runs: Sequence[Run]) -> None:
+        """See blocks.Pool. Nothing is kept of what lies there."""
 
     def close(self) -> None:
         """Forget everything. The tensors must not be used afterwards."""

@@ -1,17 +1,14 @@
 """The pool, the tables over it, the cache and the store on disk."""
 
-import os
 from array import array
-from pathlib import Path
 
 import pytest
 import torch
 
-from unabridged.engine.errors import OutOfMemory, StoreError
+from unabridged.engine.errors import OutOfMemory
 from unabridged.engine.kv.blocks import BLOCK, Run
 from unabridged.engine.kv.cache import KvCache, common_prefix, first_tokens
 from unabridged.engine.kv.pool import KvPool
-from unabridged.engine.kv.store import KvStore
 from unabridged.engine.kv.tables import Context
 
 BLOCK_BYTES = 2 * 2 * 2 * 8 * 4 * BLOCK
@@ -152,78 +149,3 @@ def test_small_helpers() -> None:
     assert common_prefix([1, 2], [1, 2, 3]) == 2
     assert common_prefix([], [1]) == 0
     assert first_tokens([Run(0, 64), Run(128, 64)], 70) == [Run(0, 64), Run(128, 6)]
-
-
-def stored(folder: Path, key: str = "k", tokens: int = 100, quota: int = 1 << 30) -> tuple[KvStore, KvPool, list[Run]]:
-    store, one = KvStore(folder, quota), pool()
-    runs = one.allocate(tokens)
-    fill(one, runs)
-    store.save(key, one, runs)
-    return store, one, runs
-
-
-def test_what_is_stored_comes_back_bit_for_bit_into_other_slots(tmp_path: Path) -> None:
-    store, one, runs = stored(tmp_path)
-    other = one.allocate(100)
-    KvStore(tmp_path, 1 << 30).load("k", one, other)
-    for half in (one.k, one.v):
-        assert torch.equal(
-            half[:, :, other[0].start : other[0].start + 100], half[:, :, runs[0].start : runs[0].start + 100]
-        )
-    assert store.used_bytes() > 100 * one.token_bytes
-
-
-@pytest.mark.parametrize("harm", ["cut", "longer", "flipped", "header", "empty", "foreign", "text"])
-def test_a_file_that_is_not_exactly_right_is_deleted_and_never_used(tmp_path: Path, harm: str) -> None:
-    store, one, runs = stored(tmp_path)
-    path = next(tmp_path.glob("*.kv"))
-    data = bytearray(path.read_bytes())
-    if harm == "flipped":
-        data[-5] ^= 1
-    harmed: dict[str, bytes | bytearray] = {
-        "cut": data[:-1],
-        "longer": data + b"\0",
-        "header": b"{" + data,
-        "empty": b"",
-        "foreign": data.replace(b'"key":"k"', b'"key":"j"'),
-        "text": b"hello\n" * 100,
-    }
-    path.write_bytes(harmed.get(harm, data))
-    before = one.k.clone()
-    with pytest.raises(StoreError, match="unusable"):
-        store.load("k", one, runs)
-    assert not path.exists()
-    assert torch.equal(one.k.nan_to_num(), before.nan_to_num())
-
-
-def test_a_segment_of_another_length_or_type_is_not_used(tmp_path: Path) -> None:
-    store, one, _ = stored(tmp_path)
-    with pytest.raises(StoreError, match="another kind"):
-        store.load("k", one, one.allocate(99))
-
-
-def test_the_quota_drops_the_least_recently_used(tmp_path: Path) -> None:
-    store, one, runs = stored(tmp_path, "a")
-    size = next(tmp_path.glob("*.kv")).stat().st_size
-    tight = KvStore(tmp_path, 2 * size + 8000)
-    tight.save("b", one, runs)
-    os.utime(tmp_path / "a.kv", (2e9, 2e9))
-    tight.save("c", one, runs)
-    assert [store.has(key) for key in "abc"] == [True, False, True]
-
-
-def test_a_failed_write_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
-    store, one, runs = stored(tmp_path, "a")
-    small = KvStore(tmp_path, 1000)
-    with pytest.raises(StoreError, match="quota"):
-        small.save("b", one, runs)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.kv"]
-    assert store.has("a")
-
-
-def test_what_a_killed_writer_left_is_swept_and_a_live_ones_is_not(tmp_path: Path) -> None:
-    stored(tmp_path)
-    (tmp_path / "x.4194303.new").write_bytes(b"half")
-    (tmp_path / f"y.{os.getppid()}.new").write_bytes(b"half")
-    KvStore(tmp_path, 1 << 30)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".kv", ".new"]
