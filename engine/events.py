@@ -126,6 +126,9 @@ class Ready(Message, frozen=True, kw_only=True, tag=True):
     whole: bool  # can attend past the window (InfiniteHiP); False: focused mode only
     load_seconds: float
     pid: int
+    place: Literal["", "gpu", "host"] = ""  # of a GPU's keys and values
+    memory: tuple[tuple[str, int], ...] = ()  # planned bytes of the GPU's memory by part
+    host_bytes: int = 0  # of the host's memory that a GPU's keys and values may take
     notes: tuple[str, ...] = ()  # what is not as one would expect: a GPU that is there and not used
 
 
@@ -180,15 +183,31 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     completion: int
 
 
+class BusReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What decoding had of a KV pool in host memory. Of the pages of keys, and of values, that attention chose anew:
+    how many the GPU's banks held, and how many came over the bus; bytes of these; the answer's decode steps, and those
+    that waited for any."""
+
+    keys_found: int
+    keys_fetched: int
+    values_found: int
+    values_fetched: int
+    bytes: int
+    steps: int
+    fetching: int
+
+
 class AttentionReport(msgspec.Struct, frozen=True, kw_only=True):
     """How the answer attended. `attended`: mean number of keys a query attended to; `coverage`: the estimated share
-    of attention mass that the selection kept (1.0 when dense)."""
+    of attention mass that the selection kept (1.0 when dense); `bus`: where the pool lies in host memory and attention
+    was sparse."""
 
     kind: Literal["dense", "sparse"]
     preset: str
     context: int
     attended: int
     coverage: float
+    bus: BusReport | None = None
 
 
 class Finished(Message, frozen=True, kw_only=True, tag=True):

@@ -143,6 +143,9 @@ class GpuBackend:
             whole=True,
             load_seconds=self._load_seconds,
             pid=os.getpid(),
+            place=self._plan.place,
+            memory=tuple((part.name, part.bytes) for part in self._plan.parts),
+            host_bytes=self._plan.ram,
             notes=self._notes,
         )
 

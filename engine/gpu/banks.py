@@ -23,6 +23,7 @@ from unabridged.engine.attention.stages import LayerCache
 from unabridged.engine.gpu.bank_pages import BankPages
 from unabridged.engine.gpu.kernels.lru import Lru, fetch, update
 from unabridged.engine.gpu.kernels.pages import Paged, copy_pages, store_newest
+from unabridged.engine.gpu.kernels.tally import tally
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.resident import PROGRAMS, BankMemory, Traffic
 from unabridged.engine.gpu.tables import Tables
@@ -39,6 +40,8 @@ class Banks:
         self._k, self._v = memory.halves(rows, dense=False)
         layers = len(self._every)
         self._counts = torch.zeros(2, 2, layers, *tables.slots.shape[:2], dtype=torch.int64, device=pool.device)
+        # Pages fetched up to the last step, and steps that fetched any.
+        self._before, self._fetching = torch.zeros(2, rows, dtype=torch.int64, device=pool.device).unbind(0)
         self._halves = [
             _Half.of(pages, own, listed, tables.slots, counts)
             for own, listed, counts in zip((pages.keys, pages.values), pages.listed, self._counts, strict=True)
@@ -58,7 +61,7 @@ class Banks:
         """See Resident. What masks name is fetched when the attention takes them."""
         for half in self._halves:
             half.begin(row)
-        self._counts[:, :, :, row] = 0
+        self._counts[:, :, :, row] = self._before[row] = self._fetching[row] = 0
         stored, sink = -(-length // PAGE), self._pages.sink
         recent = max(sink, stored - self._pages.ring)
         for first, end in ((0, min(sink, stored)), (recent, stored)):
@@ -73,11 +76,12 @@ class Banks:
     def stored(self, first: Tensor) -> None:
         """See Resident."""
         store_newest(self._own, self._whole, first)
+        tally(self._counts, self._before, self._fetching)
 
     def traffic(self, row: int) -> Traffic | None:
         """See Resident."""
         found, fetched = self._counts[:, :, :, row].sum(-1).cpu().unbind(1)
-        return Traffic(found, fetched, PAGE * self._k.shape[3] * self._k.dtype.itemsize)
+        return Traffic(found, fetched, PAGE * self._k.shape[3] * self._k.dtype.itemsize, int(self._fetching[row]))
 
     def all(self, layer: int) -> LayerCache:
         """See Offload."""

@@ -13,6 +13,7 @@ from unabridged.engine.attention.device import Taken
 from unabridged.engine.events import Sampling
 from unabridged.engine.gpu.batch import DecodeBatch
 from unabridged.engine.gpu.looks import Look
+from unabridged.engine.gpu.resident import Traffic
 from unabridged.engine.kv.blocks import Run
 
 # Steps under way at most.
@@ -25,7 +26,8 @@ _LOOKING = 8
 class Answering:
     """A sequence that decodes. `length`: tokens whose KV is stored, as far as steps were read out; `tokens`: what its
     repetition penalty counts, the last of them not stored yet; `masks`: with which it goes on where it sits next;
-    `span`: the positions whose attention is wanted, whole pages, empty for none."""
+    `span`: the positions whose attention is wanted, whole pages, empty for none; `traffic`: what it has had of a pool
+    in host memory in the seats that it has left."""
 
     runs: list[Run]
     length: int
@@ -38,6 +40,7 @@ class Answering:
     seat: "tuple[DecodeBatch, int] | None" = None
     steps: int = 0
     drawn: int = 1  # tokens of the answer
+    traffic: Traffic | None = None
 
     @property
     def known(self) -> int:
@@ -190,6 +193,8 @@ class Decoder:
         batch, row = one.seat
         while masks and batch.pending:
             self._collect(batch)
+        if masks and (more := batch.traffic(row)) is not None:
+            one.traffic = more if one.traffic is None else one.traffic + more
         one.masks = batch.release(row, masks)
         one.seat = None
 

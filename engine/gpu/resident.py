@@ -30,14 +30,16 @@ PROGRAMS = 132
 @dataclass(frozen=True)
 class Traffic:
     """Pages of keys and of values that renewals, and the masks that a row came with, found in the banks, and those that
-    came over the bus: `[2, L]` int64 each, on the host. `page_bytes`: of one."""
+    came over the bus: `[2, L]` int64 each, on the host. `page_bytes`: of one. `steps`: in which any came."""
 
     found: Tensor
     fetched: Tensor
     page_bytes: int
+    steps: int
 
     def __add__(self, other: "Traffic") -> "Traffic":
-        return Traffic(self.found + other.found, self.fetched + other.fetched, self.page_bytes)
+        steps = self.steps + other.steps
+        return Traffic(self.found + other.found, self.fetched + other.fetched, self.page_bytes, steps)
 
     @property
     def rates(self) -> tuple[float, float]:
