@@ -20,7 +20,7 @@ SETTINGS = {
     "temperature": Sampling(temperature=1.0, seed=3),
     "top-p": Sampling(temperature=0.7, top_p=0.9, seed=-4),
     "top-k": Sampling(temperature=1.3, top_k=20, seed=2**63 + 5),
-    "top-k, top-p": Sampling(temperature=1.0, top_k=50, top_p=0.8, seed=6),
+    "top-k, top-p": Sampling(temperature=1.0, top_k=12, top_p=0.8, seed=6),
     "min-p": Sampling(temperature=1.0, min_p=0.05, seed=7),
     "all": Sampling(temperature=0.9, top_k=40, top_p=0.9, min_p=0.1, repetition_penalty=1.3, seed=9),
 }
@@ -137,10 +137,10 @@ def _follow(tokens: Tensor, chances: Tensor) -> None:
 def _draws(run: Run, rows: int, sampling: Sampling, logits: Tensor, device: str) -> Tensor:
     """Tokens of rows that differ by their seeds only; every third token was seen."""
     state = SampleState(rows, len(logits), device)
-    for field in ("temperature", "top_p", "min_p", "top_k"):
-        getattr(state, field).fill_(getattr(sampling, field))
-    state.penalty.fill_(sampling.repetition_penalty)
-    state.seen[:, ::3] = 1
+    state.set_row(0, sampling, range(0, len(logits), 3))
+    for field in ("temperature", "top_p", "min_p", "top_k", "penalty", "seen"):
+        tensor = getattr(state, field)
+        tensor.copy_(tensor[:1].clone().expand_as(tensor))
     state.seed.copy_(torch.arange(rows))
     out = torch.full((rows,), -1, device=device)
     run(logits.to(device).expand(rows, -1).contiguous(), state, out)

@@ -35,9 +35,9 @@ class SampleState:
     """What the rows of a batch sample with, on their device. The tensors stay where they are; the setters are queued on
     the current stream and wait for nothing.
 
-    temperature (0: greedy), top_p, min_p, penalty float32 `[B]`, top_k int32 `[B]`, seed int64 `[B]`, step int32 `[B]`:
-    tokens that the row has drawn. seen uint8 `[B, V]`: 1 for tokens that the penalty counts, kept up to date for rows
-    whose penalty is not 1.
+    temperature (0: greedy), top_p, min_p, penalty float32 `[B]`; top_k int32 `[B]`, less than V (0: all); seed int64
+    `[B]`; step int32 `[B]`: tokens that the row has drawn. seen uint8 `[B, V]`: 1 for tokens that the penalty counts,
+    kept up to date for rows whose penalty is not 1.
     """
 
     def __init__(self, rows: int, vocabulary: int, device: torch.device | str) -> None:
