@@ -13,11 +13,13 @@ from torch import Tensor
 
 from unabridged.engine.attention.config import AttentionConfig, LayerAttention, choose
 from unabridged.engine.attention.device import Taken
+from unabridged.engine.attention.kernels.bank_write import write
+from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.events import AttentionChoice
 from unabridged.engine.gpu.host_memory import Place, best_place
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.prefill import Part, Prefill
-from unabridged.engine.gpu.staging import Span, Staging
+from unabridged.engine.gpu.staging import Span, Staging, pages
 from unabridged.engine.gpu.tables import Tables
 from unabridged.engine.kv.blocks import Run
 from unabridged.engine.plan.kv import Kv
@@ -91,13 +93,11 @@ def forced(side: Side, monkeypatch: pytest.MonkeyPatch, in_place: bool) -> None:
     monkeypatch.setattr(side.prefill, "in_place", lambda spans: in_place)
 
 
-@pytest.mark.parametrize("in_place", [False, True], ids=["staged", "in-place"])
-def test_documents_behind_one_prefix(
-    model: Llama, place: Place, monkeypatch: pytest.MonkeyPatch, in_place: bool
-) -> None:
+def test_documents_behind_one_prefix(model: Llama, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix, documents = prompt(32, 1), [prompt(20, 2), prompt(35, 3)]
     found = []
-    for one in (Side.of(model, "device", CONFIG, 3), Side.of(model, place, CONFIG, 3)):
+    for kind, in_place in (("device", False), (place, False), (place, True)):
+        one = Side.of(model, kind, CONFIG, 3)
         if one.pool.offloaded:
             forced(one, monkeypatch, in_place)
         one.put(0, len(prefix))
@@ -110,12 +110,13 @@ def test_documents_behind_one_prefix(
             one.prefill.read([Part(1, 32, documents[0]), Part(2, 42, documents[1][10:])]),
         ]
         found.append((torch.cat(hidden), *one.state(1, 52), *one.state(2, 67)))
-        if one.pool.offloaded and not in_place:
+        if (staging := one.prefill._staging) is not None:
             # Pages: the prefix's; behind it the beginning of one; both rows' past, and the new ones with one begun.
-            assert one.prefill._staging is not None
-            assert one.prefill._staging.moved == (2 + (2 + 1) + (2 + 3) + (2 + 3)) * 16 * one.pool.token_bytes
-    for here, there in zip(*found, strict=True):
-        assert torch.equal(here, there)
+            moved = 0 if in_place else 2 + (2 + 1) + (2 + 3) + (2 + 3)
+            assert staging.moved == moved * PAGE * one.pool.token_bytes
+    for other in found[1:]:
+        for here, there in zip(found[0], other, strict=True):
+            assert torch.equal(here, there)
 
 
 @pytest.mark.thorough
@@ -154,6 +155,38 @@ def test_a_pass_that_fails_leaves_staging_usable(model: Llama, place: Place, mon
     assert torch.equal(one.prefill.read([Part(0, 0, ids)]), expected)
     for here, there in zip(one.state(0, 40), before, strict=True):
         assert torch.equal(here, there)
+
+
+@pytest.mark.parametrize("slow", ["layers", "bus"])
+def test_layers_wait_for_their_past_and_buffers_for_their_layers(device: str, place: Place, slow: str) -> None:
+    layers, new, past = 5, 37, 1 << 17 if device == "cuda" else 100
+    pool = GpuPool(layers, HEADS, DIM, 2 << 29 if device == "cuda" else 2 << 20, torch.float32, device, place=place)
+    tables, staging = Tables(1, HEADS, past + 128, pool.device), Staging(pool, 1, past + 128)
+    runs = pool.allocate(past + 2 * new)
+    tables.put(0, runs)
+    values = torch.randn(2, layers, HEADS, past + 2 * new, DIM, generator=torch.Generator().manual_seed(1))
+    stored = values.clone()
+    stored[:, :, :, past:] = torch.nan
+    pool.write(runs, stored)
+    caches, seen = staging.caches(tables), []
+    row, appended = torch.zeros(1, dtype=torch.int32, device=device), values.transpose(2, 3).to(device)
+    for start in (past, past + new):
+        staging.begin(tables, [Span(0, start, start + new)])
+        for layer, cache in enumerate(caches):
+            staging.enter(layer)
+            if device == "cuda" and slow == "layers":
+                torch.cuda._sleep(20_000_000)
+            k, v = appended[:, layer, start : start + new]
+            write(k[None], v[None], cache.bank, row, row + start)
+            slots = cache.bank.k_table[0, 0, : pages(start + new)].long()
+            seen.append(
+                (layer, torch.stack([cache.bank.k[slots], cache.bank.v[slots]]).flatten(1, 2)[:, : start + new])
+            )
+            staging.leave(layer)
+        staging.end()
+    for layer, found in seen:
+        assert torch.equal(found.cpu(), values[:, layer, 0, : found.shape[1]])
+    assert torch.equal(pool.read(runs), values)
 
 
 def test_it_takes_what_the_plan_says(model: Llama, place: Place) -> None:
