@@ -1,8 +1,10 @@
-"""The GPU as `doctor` sees it: the driver's own tool is asked, torch's build read from its version. Loads neither."""
+"""The GPU as `doctor` and `plan` see it: the driver's own tool is asked, torch's build read from its version. Loads
+neither."""
 
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,21 +18,41 @@ Seen = tuple[Literal["ok", "warn", "fail"], str, str]
 _LEAST, _FP8 = (8, 0), (8, 9)
 
 
+@dataclass(frozen=True)
+class Card:
+    """The first card. `total` and `free`: bytes of its memory."""
+
+    name: str
+    total: int
+    free: int
+    capability: tuple[int, ...]
+    driver: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether the kernels run on it."""
+        return self.capability >= _LEAST
+
+    @property
+    def eight(self) -> bool:
+        """Whether it keeps keys and values in 8 bits."""
+        return self.capability >= _FP8
+
+
 def look(device: str) -> Seen:
     """Level, text and remedy, for the setting engine.device."""
-    card = _card()
+    card = found()
     if card is None:
         return _without(device)
-    name, total, free, capability, driver = card
-    text = f"{name}, {int(free) / 1024:.1f} of {int(total) / 1024:.1f} GiB free, driver {driver}"
+    text = f"{card.name}, {card.free / (1 << 30):.1f} of {card.total / (1 << 30):.1f} GiB free, driver {card.driver}"
     if device == "cpu":
         return "ok", f"{text}; not used, engine.device is cpu", ""
-    found = tuple(int(part) for part in capability.split("."))
-    if found < _LEAST:
+    if not card.usable:
+        capability = ".".join(map(str, card.capability))
         return _unused(device, f"{text}; compute capability {capability}, 8.0 is needed", "")
-    for missing, remedy in _missing():
+    for missing, remedy in missing_parts():
         return _unused(device, f"{text}; {missing}", remedy)
-    kept = "8 bits" if found >= _FP8 else "16 bits, 8 need compute capability 8.9"
+    kept = "8 bits" if card.eight else "16 bits, 8 need compute capability 8.9"
     return "ok", f"{text}; answers are computed on it, keys and values in {kept}", ""
 
 
@@ -52,7 +74,7 @@ def _unused(device: str, text: str, remedy: str) -> Seen:
     )
 
 
-def _missing() -> Sequence[tuple[str, str]]:
+def missing_parts() -> Sequence[tuple[str, str]]:
     """What keeps this installation from using a GPU, and the remedy."""
     try:
         build = version("torch")
@@ -65,7 +87,7 @@ def _missing() -> Sequence[tuple[str, str]]:
     return []
 
 
-def _card() -> list[str] | None:
+def found() -> Card | None:
     """What the driver says of the first card, as _QUERY asks; None without driver or card."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
@@ -76,4 +98,12 @@ def _card() -> list[str] | None:
     except (OSError, subprocess.SubprocessError):
         return None
     lines = [line for line in told.splitlines() if line.strip()]
-    return [part.strip() for part in lines[0].split(",")] if lines and lines[0].count(",") == len(_QUERY) - 1 else None
+    parts = [part.strip() for part in lines[0].split(",")] if lines else []
+    if len(parts) != len(_QUERY):
+        return None
+    name, total, free, capability, driver = parts
+    try:
+        return Card(name, int(total) << 20, int(free) << 20, tuple(map(int, capability.split("."))), driver)
+    except ValueError:
+        # "[N/A]", of cards whose driver does not say.
+        return None

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unabridged.app.cli import exit_code, say
-from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app
+from unabridged.app.commands.common import (
+    TEXT,
+    App,
+    collection_option,
+    emit,
+    examples,
+    json_option,
+    pass_app,
+    vram_option,
+)
 from unabridged.app.events import Answer, Delta, Problem, Question, Stage
 from unabridged.app.printable import one_line, printable
 from unabridged.engine.events import Sampling
@@ -37,6 +46,7 @@ _ASK = examples(
 @click.option("--conversation", type=TEXT, help="Go on with the conversation of this id.")
 @click.option("--model", type=TEXT, help="The installed model that answers (setting model.name).")
 @click.option("--engine", type=click.Choice(["torch", "llama-cpp"]), help="The engine (setting engine.backend).")
+@vram_option
 @click.option("--max-tokens", type=click.IntRange(min=1), help="The longest answer (setting answer.max_tokens).")
 @click.option("--temperature", type=click.FloatRange(0, 2), help="0 is deterministic (setting answer.temperature).")
 @click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="See setting answer.top_p.")
@@ -59,6 +69,7 @@ def ask(
     conversation: str | None,
     model: str | None,
     engine: str | None,
+    vram: int | None,
     max_tokens: int | None,
     temperature: float | None,
     top_p: float | None,
@@ -82,6 +93,7 @@ def ask(
         answer__top_p=top_p,
         model__name=model,
         engine__backend=engine,
+        engine__vram_mib=vram,
     )
     text = (sys.stdin.buffer.read().decode("utf-8", "replace") if question == "-" else question).strip()
     if not text:
@@ -252,13 +264,15 @@ def _width(line: str) -> int:
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @collection_option
 @click.option("--model", type=TEXT, help="The installed model that answers (setting model.name).")
+@vram_option
 @pass_app
-def chat(app: App, paths: tuple[Path, ...], collection: str, model: str | None) -> int:
+def chat(app: App, paths: tuple[Path, ...], collection: str, model: str | None, vram: int | None) -> int:
     """Open the terminal interface; PATHS are read first."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("chat needs a terminal; use `unabridged ask` in scripts")
     with suppress(asyncio.CancelledError):
-        return asyncio.run(_chat(app, app.settings(model__name=model), collection, paths, model))
+        settings = app.settings(model__name=model, engine__vram_mib=vram)
+        return asyncio.run(_chat(app, settings, collection, paths, model))
     return 130
 
 

@@ -1,5 +1,6 @@
 """What commands share: settings and places, the library, and how output looks."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -88,6 +89,21 @@ class _Name(_Text):
         return super().convert(value, param, ctx) or self.fail("the name is empty", param, ctx)
 
 
+class _Size(click.ParamType[int]):
+    """Bytes, with a unit: 24GiB, 24GB (10^9), 512 MiB; G and M as GiB and MiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = _SIZE.fullmatch(str(value).strip())
+        if found is None:
+            return self.fail(f"{one_line(str(value))!r} is no size, write 24GiB or 512MiB", param, ctx)
+        unit, binary = "KMGT".index(found[2].upper()) + 1, found[3].lower() != "b"
+        return int(float(found[1]) * (1024 if binary else 1000) ** unit)
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(iB|B|)", re.IGNORECASE)
+SIZE = _Size()
 TEXT = _Text()
 pass_app = click.make_pass_decorator(App)
 
@@ -97,6 +113,18 @@ def collection_option(command: C) -> C:
     return click.option(
         "-c", "--collection", type=_Name(), default="default", show_default=True, help="Name of the collection."
     )(command)
+
+
+def vram_option(command: C) -> C:
+    """`--vram`, as MiB."""
+
+    def mib(ctx: click.Context, param: click.Parameter, value: int | None) -> int | None:
+        if value is not None and value < 1 << 20:
+            raise click.BadParameter("less than 1 MiB", ctx, param)
+        return None if value is None else value >> 20
+
+    about = "GPU memory that the engine may take, as 24GiB (setting engine.vram_mib)."
+    return click.option("--vram", type=SIZE, callback=mib, help=about)(command)
 
 
 def json_option(command: C) -> C:

@@ -1,9 +1,9 @@
-"""The attention that requests ask for, as far as kernels, recorded steps and the memory plan go."""
+"""The attention that requests ask for, as far as kernels, recorded steps and the memory plan go. Torch-free."""
 
 from dataclasses import replace
 
 from unabridged.engine.attention.config import AttentionConfig, choose, for_window
-from unabridged.engine.attention.kernels.layout import PAGE
+from unabridged.engine.attention.limits import PAGE
 from unabridged.engine.errors import BadRequest
 from unabridged.engine.events import AttentionChoice
 from unabridged.engine.gpu.bank_pages import BankPages

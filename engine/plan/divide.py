@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unabridged.engine.errors import OutOfMemory
-from unabridged.engine.plan.machine import Machine
+from unabridged.engine.plan.machine import Machine, free_for
 from unabridged.engine.plan.plan import Place, Plan, Subject, Wish
 from unabridged.engine.plan.search import Search
 
@@ -23,8 +23,8 @@ def divide(subject: Subject, machine: Machine, wish: Wish) -> Plan:
 
 
 def gib(size: int) -> str:
-    """ "5.3 GiB"."""
-    return f"{size / (1 << 30):,.1f} GiB"
+    """ "5.3 GiB", "40 MiB"."""
+    return f"{size / (1 << 30):,.1f} GiB" if size >= 1 << 29 else f"{size / (1 << 20):,.0f} MiB"
 
 
 def _least(search: Search) -> Plan:
@@ -65,6 +65,6 @@ def _ways(search: Search) -> Iterator[str]:
         yield "keys and values in host memory (engine.place host)"
     plan = _least(search)
     if plan.vram <= machine.vram and plan.ram > machine.ram:
-        yield f"{gib(plan.ram)} of host memory"
+        yield f"{gib(free_for(plan.ram))} of the host's memory free"
     if plan.vram > machine.vram and plan.ram <= machine.ram:
         yield f"{gib(plan.vram)} of GPU memory"

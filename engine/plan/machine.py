@@ -32,6 +32,11 @@ def usable(free: int) -> int:
     return max(0, (free - memory.RESERVE_BYTES) * 50 // 51)
 
 
+def free_for(pool: int) -> int:
+    """Of the host's memory, what must be free for a pool of so many bytes: the inverse of `usable`."""
+    return -(-pool * 51 // 50) + memory.RESERVE_BYTES
+
+
 def disk(store: Path | None, quota: int) -> int:
     """What the quota and the disk allow."""
     if store is None:

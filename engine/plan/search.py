@@ -77,7 +77,7 @@ class Search:
         space = Workspace.of(config, attention, subject.itemsize, kv.layer_codes, slots, piece, tokens)
         parts += [
             Part("tables", tables(config, slots, tokens) + known, "where pages lie"),
-            Part("workspace", space.total, f"pieces of {piece:,} tokens, {slots} answers at a time"),
+            Part("workspace", space.total, f"passes of up to {piece:,} tokens, steps of up to {slots} answers"),
             Part("CUDA", DRIVER, "its context and the kernels' code"),
         ]
         return Plan(place, tokens, self.wanted, slots, self._chunk, piece, attention, kv, tuple(parts), banks)
