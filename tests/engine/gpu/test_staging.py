@@ -96,7 +96,8 @@ def forced(side: Side, monkeypatch: pytest.MonkeyPatch, in_place: bool) -> None:
 def test_documents_behind_one_prefix(model: Llama, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix, documents = prompt(32, 1), [prompt(20, 2), prompt(35, 3)]
     found = []
-    for kind, in_place in (("device", False), (place, False), (place, True)):
+    kinds: list[tuple[Place, bool]] = [("device", False), (place, False), (place, True)]
+    for kind, in_place in kinds:
         one = Side.of(model, kind, CONFIG, 3)
         if one.pool.offloaded:
             forced(one, monkeypatch, in_place)
@@ -123,8 +124,9 @@ def test_documents_behind_one_prefix(model: Llama, place: Place, monkeypatch: py
 @pytest.mark.parametrize("config", [CONFIG, INDEXED], ids=["exact", "index"])
 def test_a_long_past(model: Llama, place: Place, monkeypatch: pytest.MonkeyPatch, config: AttentionConfig) -> None:
     ids, found, masks = prompt(250, 4), [], []
-    sides = [Side.of(model, kind, config, 1) for kind in ("device", place, place)]
-    for one, in_place in zip(sides, (False, False, True), strict=True):
+    kinds: list[tuple[Place, bool]] = [("device", False), (place, False), (place, True)]
+    for kind, in_place in kinds:
+        one = Side.of(model, kind, config, 1)
         if one.pool.offloaded:
             forced(one, monkeypatch, in_place)
         one.put(0, len(ids))
