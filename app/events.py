@@ -1,14 +1,14 @@
 """What a client sees while a question is answered or files are read. Torch-free; CLI, TUI and API consume these.
 
 An answer is a stream: Stage* (Delta | Stage)* Answer, or Problem at any point instead. Adding files is a stream of
-FileRead with Stage between, closed by Added.
+FileRead with Stage between, closed by Added. Reading a collection onto the disk: Stage*, Forecast, Stage*, ReadAhead.
 """
 
 from typing import Literal
 
 import msgspec
 
-from unabridged.engine.events import Sampling
+from unabridged.engine.events import Composition, Sampling
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -91,6 +91,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     seconds_to_first_token: float
     seconds: float
     finish: Literal["stop", "length", "cancelled"]
+    composition: Composition = "composable"  # how documents were read: each by itself, or all as one text
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()  # anything a careful reader should know
 
@@ -149,5 +150,33 @@ class Added(msgspec.Struct, frozen=True, kw_only=True, tag="added"):
     seconds: float
 
 
+class Forecast(msgspec.Struct, frozen=True, kw_only=True, tag="forecast"):
+    """What reading a collection onto the disk will do, said before it begins. `bytes_room`: what the collection may
+    take in the store; `bytes_dropped`: of other stored KV, what goes for it, as it was not used for longest."""
+
+    collection: str
+    documents: int
+    tokens: int  # of all, with the prompt that stands before documents
+    stored: int  # of these, on the disk already
+    bytes: int
+    bytes_stored: int
+    bytes_room: int
+    bytes_dropped: int
+    left_out: tuple[LeftOut, ...] = ()
+
+
+class ReadAhead(msgspec.Struct, frozen=True, kw_only=True, tag="read_ahead"):
+    """The end of reading a collection onto the disk. Tokens: `read` now, `stored` before, of `tokens`."""
+
+    collection: str
+    tokens: int
+    read: int
+    stored: int
+    seconds: float
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 AskEvent = Stage | Delta | Answer | Problem
 AddEvent = Stage | FileRead | Added | Problem
+ReadAheadEvent = Stage | Forecast | ReadAhead | Problem

@@ -2,6 +2,8 @@
 
 from unabridged.app.events import LeftOut, Receipt
 
+# How documents were read, where it is not each by itself.
+AS_ONE = {"composable": "", "joint": ", read as one text (joint)"}
 _LISTED = 12
 _FINISHES = {"stop": "", "length": "; cut at the longest answer allowed", "cancelled": "; stopped"}
 
@@ -10,7 +12,8 @@ def receipt_lines(receipt: Receipt) -> list[str]:
     """The receipt for a terminal."""
     out = [
         f"{receipt.mode} ({receipt.why})",
-        f"read {count(receipt.documents, 'document')}, {count(receipt.pages, 'page')}, {receipt.tokens:,} tokens; "
+        f"read {count(receipt.documents, 'document')}, {count(receipt.pages, 'page')}, {receipt.tokens:,} tokens"
+        f"{AS_ONE[receipt.composition]}; "
         f"context {receipt.context:,} tokens, {receipt.cached:,} of them read before",
         f"attended {receipt.attended:,} keys a token ({receipt.attention}, about {receipt.coverage:.0%} of attention)",
         f"{receipt.model} on {receipt.engine}: first word after {receipt.seconds_to_first_token:.1f} s, "

@@ -2,7 +2,7 @@
 
 from unabridged.app.context import Layout
 from unabridged.app.events import Receipt
-from unabridged.app.output import count
+from unabridged.app.output import AS_ONE, count
 from unabridged.app.routing import Plan
 from unabridged.engine.events import AttentionReport, Finished, Ready
 
@@ -36,6 +36,7 @@ def receipt(
         seconds_to_first_token=round(first, 3),
         seconds=round(seconds, 3),
         finish=finished.reason,
+        composition=plan.composition,
         left_out=plan.left_out,
         notes=notes,
     )
@@ -46,7 +47,7 @@ def announcement(plan: Plan, layout: Layout) -> str:
     documents = len(layout.documents)
     text = (
         f"{plan.mode}: {count(documents, 'document')} of {plan.found:,}, {count(layout.pages, 'page')}, "
-        f"{layout.tokens:,} tokens ({plan.why})"
+        f"{layout.tokens:,} tokens ({plan.why}){AS_ONE[plan.composition]}"
     )
     for note in plan.notes:
         text += f"; {note}"

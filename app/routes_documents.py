@@ -145,6 +145,7 @@ def _collections(service: Service) -> tuple[CollectionInfo, ...]:
             documents=row.documents,
             pages=row.pages,
             tokens=row.tokens,
+            composition=row.composition,
             statuses=service.library.counts(row.name).statuses,
         )
         for row in service.library.collections()

@@ -16,6 +16,7 @@ from unabridged.app.events import LeftOut
 from unabridged.app.hints import hints
 from unabridged.app.words import terms
 from unabridged.ingest.errors import DocumentNotFound
+from unabridged.ingest.rows import Composition
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library
@@ -73,6 +74,8 @@ class Plan:
     notes: tuple[str, ...]
     found: int
     """Readable documents that the question could have been asked of."""
+    composition: Composition = "composable"
+    """How they are read."""
 
 
 class Planner:
@@ -91,7 +94,7 @@ class Planner:
         documents = self._library.documents(ask.collection, ask.patterns, tokenizer=self._tokenizer.id)
         readables = [document for document in documents if readable(document)]
         if not readables:
-            raise _nothing(ask, len(documents))
+            raise _nothing(ask.collection, ask.patterns, len(documents))
         total = sum(self._tokens(document) for document in readables)
         mode, why = self._mode(ask, limits, total)
         skipped = unread(documents, self._library)
@@ -99,7 +102,18 @@ class Planner:
             chosen, left_out, notes = self._whole(ask, limits, readables)
         else:
             chosen, left_out, notes = self._focused(ask, limits, readables)
-        return Plan(mode, why, tuple(chosen), (*left_out, *skipped), tuple(notes), len(readables))
+        composition = self._library.composition(ask.collection)
+        return Plan(mode, why, tuple(chosen), (*left_out, *skipped), tuple(notes), len(readables), composition)
+
+    def everything(self, collection: str, patterns: tuple[str, ...], limit: int) -> tuple[list[Section], list[LeftOut]]:
+        """All sections of a collection's documents, in the order of whole mode, and what has no text. Raises
+        CollectionNotFound and NothingToRead."""
+        documents = self._library.documents(collection, patterns, tokenizer=self._tokenizer.id)
+        readables = [document for document in documents if readable(document)]
+        if not readables:
+            raise _nothing(collection, patterns, len(documents))
+        every = [section for document in readables for section in self.sections(document, limit)]
+        return every, unread(documents, self._library)
 
     def hints(self, question: str, plan: Plan, most: int, collection: str | None = None) -> tuple[str, ...]:
         """The sentences in the plan that match the question best; of a large plan, on the pages that match best."""
@@ -176,7 +190,7 @@ class Planner:
         chosen = [section for section in every if section.key in kept]
         reason = f"does not fit: documents may take {limits.room:,} tokens, these have {_size(every):,}"
         note = "not everything fits: the sections that match the question least were left out"
-        return chosen, _rest(every, chosen, reason), [note]
+        return chosen, not_chosen(every, chosen, reason), [note]
 
     # ------------------------------------------------------------------------------------------------------ focused
 
@@ -205,7 +219,7 @@ class Planner:
         read = {section.document.id: section.document for section in chosen}
         every = [section for document in read.values() for section in self.sections(document, limits.section)]
         others = len(documents) - len(read)
-        out = _rest(every, chosen, reason)
+        out = not_chosen(every, chosen, reason)
         if others:
             out.append(
                 LeftOut(document=f"{others:,} other document{'s' if others > 1 else ''}", pages="all", reason=reason)
@@ -289,7 +303,7 @@ def _close(ranked: Sequence[tuple[Section, float]], limits: Limits) -> list[Sect
     return chosen[::-1]
 
 
-def _rest(every: Sequence[Section], chosen: Sequence[Section], reason: str) -> list[LeftOut]:
+def not_chosen(every: Sequence[Section], chosen: Sequence[Section], reason: str) -> list[LeftOut]:
     """What of `every` is not in `chosen`, by document."""
     kept = {section.key for section in chosen}
     gone: dict[int, list[Section]] = {}
@@ -308,15 +322,15 @@ def _rest(every: Sequence[Section], chosen: Sequence[Section], reason: str) -> l
     return out
 
 
-def _nothing(ask: Ask, documents: int) -> NothingToRead:
-    if ask.patterns:
+def _nothing(collection: str, patterns: tuple[str, ...], documents: int) -> NothingToRead:
+    if patterns:
         return NothingToRead(
-            f"no readable document of collection {ask.collection!r} matches {', '.join(ask.patterns)}",
+            f"no readable document of collection {collection!r} matches {', '.join(patterns)}",
             "`unabridged ls` lists them",
         )
     if documents:
         return NothingToRead(
-            f"none of the {documents} documents of collection {ask.collection!r} has text",
+            f"none of the {documents} documents of collection {collection!r} has text",
             "`unabridged ls --problems` says why",
         )
-    return NothingToRead(f"collection {ask.collection!r} is empty", "add files: unabridged add PATH")
+    return NothingToRead(f"collection {collection!r} is empty", "add files: unabridged add PATH")

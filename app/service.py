@@ -8,7 +8,7 @@ HTTP.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unabridged.app.openai_models import Limits
     from unabridged.app.settings import Settings
     from unabridged.ingest.library import Library
+    from unabridged.ingest.rows import AddItem
 
 T = TypeVar("T")
 
@@ -131,7 +132,13 @@ class Service:
         except NoModel:
             tokenizer = None
         workers = readers(options)
-        return lambda: add(self.library, wanted.paths, wanted.collection, tokenizer, options, workers), workers.abort
+
+        def steps() -> "Generator[AddItem, None, None]":
+            if wanted.composition is not None:
+                self.library.compose(wanted.collection, wanted.composition)
+            return add(self.library, wanted.paths, wanted.collection, tokenizer, options, workers)
+
+        return steps, workers.abort
 
     async def in_thread(self, work: Callable[..., T], *arguments: object, **named: object) -> T:
         """Blocking work of the library or the conversations."""

@@ -22,7 +22,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 from unabridged.ingest import reads, search, writes
 from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
 from unabridged.ingest.lock import Lock
-from unabridged.ingest.rows import CollectionRow, Counts, DocumentRow, Hit, PageRow
+from unabridged.ingest.rows import CollectionRow, Composition, Counts, DocumentRow, Hit, PageRow
 
 DEFAULT = "default"
 
@@ -82,6 +82,17 @@ class Library:
     def collections(self) -> list[CollectionRow]:
         """All collections by name. "default" always exists."""
         return reads.collections(self.connection)
+
+    @_explained
+    def composition(self, collection: str) -> Composition:
+        """How a model reads the collection. Raises CollectionNotFound."""
+        return reads.composition(self.connection, collection)
+
+    @_explained
+    def compose(self, collection: str, composition: Composition) -> None:
+        """Says how a model shall read the collection, which is made if there is none. Raises LibraryBusy."""
+        with self.lock():
+            writes.compose(self.connection, collection, composition)
 
     @_explained
     def documents(

@@ -129,7 +129,21 @@ def m004_tokens(db: Any) -> None:
         ) WITHOUT ROWID""")
 
 
-STEPS: tuple[Step, ...] = (m001_files_and_contents, m002_documents_and_pages, m003_search, m004_tokens)
+def m005_composition(db: Any) -> None:
+    """How a model reads a collection's documents."""
+    db.execute(
+        "ALTER TABLE collections ADD COLUMN composition TEXT NOT NULL DEFAULT 'composable'"
+        " CHECK (composition IN ('composable', 'joint'))"
+    )
+
+
+STEPS: tuple[Step, ...] = (
+    m001_files_and_contents,
+    m002_documents_and_pages,
+    m003_search,
+    m004_tokens,
+    m005_composition,
+)
 
 
 def migrate(connection: sqlite3.Connection, path: Path, steps: tuple[Step, ...] = STEPS) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from unabridged.ingest.document import Flag, Kind, Part, Status
 from unabridged.ingest.errors import CollectionNotFound, DocumentNotFound
 from unabridged.ingest.paths import Patterns, natural
-from unabridged.ingest.rows import CollectionRow, Counts, DocumentRow, PageRow
+from unabridged.ingest.rows import CollectionRow, Composition, Counts, DocumentRow, PageRow
 
 _PARTS = msgspec.json.Decoder(tuple[Part, ...])
 _FLAGS = msgspec.json.Decoder(tuple[Flag, ...])
@@ -38,11 +38,19 @@ def collection_id(connection: sqlite3.Connection, name: str | None) -> int | Non
 
 def collections(connection: sqlite3.Connection) -> list[CollectionRow]:
     """All collections with their sizes, by name."""
-    rows = connection.execute("SELECT id, name FROM collections ORDER BY name").fetchall()
-    return [_collection(connection, row["id"], row["name"]) for row in rows]
+    rows = connection.execute("SELECT id, name, composition FROM collections ORDER BY name").fetchall()
+    return [_collection(connection, *row) for row in rows]
 
 
-def _collection(connection: sqlite3.Connection, number: int, name: str) -> CollectionRow:
+def composition(connection: sqlite3.Connection, name: str) -> Composition:
+    """How a collection is read. Raises CollectionNotFound."""
+    number = collection_id(connection, name)
+    row = connection.execute("SELECT composition FROM collections WHERE id = ?", (number,)).fetchone()
+    found: Composition = row["composition"]
+    return found
+
+
+def _collection(connection: sqlite3.Connection, number: int, name: str, composed: Composition) -> CollectionRow:
     roots = connection.execute("SELECT path FROM roots WHERE collection_id = ? ORDER BY path", (number,))
     sums = connection.execute(
         f"""
@@ -61,6 +69,7 @@ def _collection(connection: sqlite3.Connection, number: int, name: str) -> Colle
         documents=sums["documents"],
         pages=sums["pages"],
         tokens=sums["tokens"],
+        composition=composed,
     )
 
 

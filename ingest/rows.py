@@ -10,6 +10,7 @@ import msgspec
 from unabridged.ingest.document import Flag, Kind, Part, Status
 
 Change = Literal["new", "changed", "unchanged", "moved", "removed"]
+Composition = Literal["composable", "joint"]
 
 
 class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +72,7 @@ class CollectionRow(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     pages: int
     tokens: int | None
+    composition: Composition = "composable"  # how a model reads it: each document by itself, or all as one text
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from unabridged.ingest.errors import DocumentNotFound
 from unabridged.ingest.index_text import INDEX_VERSION, index_text
 from unabridged.ingest.paths import Patterns
 from unabridged.ingest.reads import page_row
-from unabridged.ingest.rows import Change
+from unabridged.ingest.rows import Change, Composition
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,13 @@ def ensure_collection(connection: sqlite3.Connection, name: str) -> int:
     connection.execute("INSERT OR IGNORE INTO collections (name) VALUES (?)", (name,))
     found: int = connection.execute("SELECT id FROM collections WHERE name = ?", (name,)).fetchone()["id"]
     return found
+
+
+def compose(connection: sqlite3.Connection, name: str, composition: Composition) -> None:
+    """See `Library.compose`."""
+    with transaction(connection):
+        number = ensure_collection(connection, name)
+        connection.execute("UPDATE collections SET composition = ? WHERE id = ?", (composition, number))
 
 
 def remember_root(connection: sqlite3.Connection, collection: int, path: str) -> None:

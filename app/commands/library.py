@@ -7,6 +7,7 @@ import click
 
 from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app, table
 from unabridged.app.printable import one_line, printable
+from unabridged.app.rereading import Rereading
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library
@@ -109,17 +110,21 @@ def rm(app: App, patterns: tuple[str, ...], collection: str, everything: bool, y
         # An unset variable of a script must not empty the collection.
         raise click.UsageError("an empty name would match everything; give --all for that")
     with app.library() as library:
+        rereading = Rereading(library, collection)
         if everything:
             if not yes and sys.stdin.isatty():
                 click.confirm(f"Remove all documents of collection {collection!r}?", abort=True, err=True)
             gone = library.remove_collection(collection)
         else:
             gone = library.remove(patterns, collection)
+        note = rereading.note()
     for path in gone:
         if as_json:
             emit({"path": path, "change": "removed"})
         else:
             click.echo(one_line(path))
+    if note:
+        app.console.print(one_line(note), markup=False)
 
 
 def document_json(row: "DocumentRow") -> dict[str, Any]:
@@ -145,8 +150,11 @@ def _collections(library: "Library", as_json: bool) -> None:
             emit(row)
         return
     table(
-        ([f"{row.files:,}", f"{row.documents:,}", f"{row.pages:,}", _number(row.tokens), row.name] for row in rows),
-        ["FILES", "DOCUMENTS", "PAGES", "TOKENS", "COLLECTION"],
+        (
+            [f"{row.files:,}", f"{row.documents:,}", f"{row.pages:,}", _number(row.tokens), row.composition, row.name]
+            for row in rows
+        ),
+        ["FILES", "DOCUMENTS", "PAGES", "TOKENS", "READ", "COLLECTION"],
         frozenset({0, 1, 2, 3}),
     )
 

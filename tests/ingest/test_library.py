@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest.errors import DocumentNotFound, IngestError, LibraryDamaged
+from unabridged.ingest.errors import CollectionNotFound, DocumentNotFound, IngestError, LibraryDamaged
 from unabridged.ingest.library import Library
 from unabridged.ingest.paths import Patterns
 
@@ -120,3 +120,13 @@ def test_a_library_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     with pytest.raises(IngestError, match="cannot be opened for writing") as raised:
         Library.open(tmp_path / "library.db")
     assert "permissions" in raised.value.hint
+
+
+def test_a_collection_keeps_how_it_is_read(filled: Library) -> None:
+    assert filled.composition("default") == "composable"
+    filled.compose("new", "joint")
+    assert {row.name: row.composition for row in filled.collections()} == {"default": "composable", "new": "joint"}
+    filled.compose("new", "composable")
+    assert filled.composition("new") == "composable"
+    with pytest.raises(CollectionNotFound):
+        filled.composition("none")
