@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -19,15 +19,18 @@ from unabridged.app.checking import Said, check
 from unabridged.app.context import Layout, Section, display_name
 from unabridged.app.conversations import new_id, turns
 from unabridged.app.errors import HistoryUnavailable, SettingsInvalid
-from unabridged.app.events import Answer, AskEvent, Delta, Question, Stage, Turn
+from unabridged.app.events import Answer, AskEvent, Delta, Question, ReadAheadEvent, Stage, Turn
 from unabridged.app.prompt import Prompt
+from unabridged.app.reading_ahead import Ahead, Reach
 from unabridged.app.receipt import announcement, receipt
 from unabridged.app.routing import Ask, Limits, Plan, Planner
 from unabridged.engine.errors import ContextTooLong
 from unabridged.engine.events import (
     AttentionChoice,
+    Composition,
     Finished,
     Generate,
+    Prefill,
     Progress,
     Queued,
     Ready,
@@ -108,6 +111,7 @@ class Assistant:
         self._prompt = Prompt(tokenizer)
         self._planner = Planner(library, tokenizer, model.defaults, model.parameters)
         self._planning = asyncio.Lock()
+        self._ahead = Ahead(supervisor)
 
     async def start(self) -> Ready:
         """Start the engine. Raises EngineUnavailable."""
@@ -131,13 +135,19 @@ class Assistant:
         if self.supervisor.ready is None:
             yield Stage(name="start", text=f"loading the model {self.model.name}")
         ready = await self.supervisor.start()
+        with self._ahead.question():
+            async with aclosing(self._asked(question, ready, began)) as events:
+                async for event in events:
+                    yield event
+
+    async def _asked(self, question: Question, ready: Ready, began: float) -> AsyncGenerator[AskEvent, None]:
         exchange = await self._prepare(question, ready)
         if not exchange.bare:
             yield Stage(name="plan", text=announcement(exchange.plan, exchange.layout))
         said = Said()
         finished: Finished | None = None
         first = 0.0
-        pace = _Pace(exchange.layout)
+        pace = _Pace(exchange.layout, exchange.plan.composition)
         request = self._request(exchange)
         async with aclosing(self.supervisor.submit(request)) as events:
             async for event in events:
@@ -155,6 +165,31 @@ class Assistant:
         assert finished is not None, "the supervisor's streams end with Finished or raise"
         yield await self._answer(exchange, said, ready, finished, first, time.monotonic() - began)
 
+    async def read_ahead(self, collection: str, patterns: tuple[str, ...] = ()) -> AsyncGenerator[ReadAheadEvent, None]:
+        """Read a collection onto the disk: see reading_ahead. Raises CollectionNotFound, NothingToRead, EngineError."""
+        if self.supervisor.ready is None:
+            yield Stage(name="start", text=f"loading the model {self.model.name}")
+        ready = await self.supervisor.start()
+        limit = self.settings.engine.segment_tokens or ready.segment_tokens
+
+        async def find() -> Reach:
+            every, unread = await self._planned(self._planner.everything, collection, patterns, limit)
+            composition = await asyncio.to_thread(self.library.composition, collection)
+            return Reach(collection, tuple(every), tuple(unread), composition)
+
+        def request(id: str, reach: Reach) -> Prefill:
+            return Prefill(
+                id=id,
+                prefix=pack_ids(self._prompt.prefix),
+                segments=_segments(reach.sections),
+                composition=reach.composition,
+                shelf=collection,
+            )
+
+        async with aclosing(self._ahead.read(find, request)) as events:
+            async for event in events:
+                yield event
+
     async def complete(self, prompt: str, sampling: Sampling) -> AsyncGenerator[Delta | Completed, None]:
         """Continue a text without documents or chat template (/v1/completions). Raises ContextTooLong, EngineError."""
         await self.supervisor.start()
@@ -163,13 +198,14 @@ class Assistant:
             id=_request_id(), prefix=b"", segments=(), prompt=pack_ids(ids), sampling=sampling, attribution=False
         )
         parts: list[str] = []
-        async with aclosing(self.supervisor.submit(request)) as events:
-            async for event in events:
-                if isinstance(event, Token) and event.text:
-                    parts.append(event.text)
-                    yield Delta(text=event.text)
-                elif isinstance(event, Finished):
-                    yield Completed(text="".join(parts), reason=event.reason, usage=event.usage)
+        with self._ahead.question():
+            async with aclosing(self.supervisor.submit(request)) as events:
+                async for event in events:
+                    if isinstance(event, Token) and event.text:
+                        parts.append(event.text)
+                        yield Delta(text=event.text)
+                    elif isinstance(event, Finished):
+                        yield Completed(text="".join(parts), reason=event.reason, usage=event.usage)
 
     # ------------------------------------------------------------------------------------------- before the engine
 
@@ -206,6 +242,9 @@ class Assistant:
             )
         asked = Ask(question.collection, question.documents, _query(history, question.text), question.mode)
         plan = await self._planned(self._planner.plan, asked, limits)
+        if ready.engine == "llama-cpp":
+            # It has one sequence and reads everything in order.
+            plan = replace(plan, composition="joint")
         notes = list(plan.notes)
         if most := self.settings.answer.hints:
             quoted = await self._planned(self._planner.hints, question.text, plan, most, question.collection)
@@ -265,6 +304,7 @@ class Assistant:
             id=_request_id(),
             prefix=b"" if exchange.bare else pack_ids(self._prompt.prefix),
             segments=_segments(exchange.plan.sections),
+            composition=exchange.plan.composition,
             prompt=pack_ids(exchange.prompt),
             sampling=exchange.question.sampling,
             attention=attention_choice(engine),
@@ -315,8 +355,8 @@ class Assistant:
 class _Pace:
     """Turns the engine's progress into stages for people: which document is being read, and how long it will take."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, layout: Layout, composition: Composition) -> None:
+        self._layout, self._composition = layout, composition
         self._prefix = layout.start
         self._phase = ""
         self._began = 0.0
@@ -342,6 +382,11 @@ class _Pace:
     def _text(self, event: Progress) -> str:
         if event.phase == "question":
             return "reading the question"
+        if self._composition == "joint" and event.phase == "read" and not event.done:
+            return (
+                f"{event.total:,} of {self._layout.tokens:,} tokens have to be read: the collection is joint, so that "
+                "all behind a change is read again"
+            )
         verb = "reading" if event.phase == "read" else "restoring"
         section = self._layout.section_at(self._prefix + max(0, event.done - 1))
         return f"{verb} {display_name(section.document)}" if section else f"{verb} documents"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
-from unabridged.app.events import AddEvent, AskEvent, Problem, Question
+from unabridged.app.events import AddEvent, AskEvent, Problem, Question, ReadAheadEvent
 from unabridged.app.schema import (
     AddFiles,
     CollectionInfo,
@@ -28,9 +28,11 @@ from unabridged.app.schema import (
     Listing,
     PageInfo,
     PartInfo,
+    ReadCollection,
     Removed,
     SearchHit,
 )
+from unabridged.engine.events import Composition
 from unabridged.models.errors import UnabridgedError
 
 __all__ = [
@@ -102,12 +104,27 @@ class Client:
         return self._lines("/v1/ask", question, AskEvent)
 
     def add(
-        self, paths: Sequence[str], collection: str = "default", *, password: str | None = None, force: bool = False
+        self,
+        paths: Sequence[str],
+        collection: str = "default",
+        *,
+        composition: Composition | None = None,
+        password: str | None = None,
+        force: bool = False,
     ) -> AsyncGenerator[AddEvent, None]:
         """Read files and folders (absolute paths; none: look again at the collection's folders). Stage and FileRead
-        events, then Added or a Problem."""
-        files = AddFiles(paths=tuple(paths), collection=collection, password=password, force=force)
+        events, then Added or a Problem. `composition`: how the collection is read from now on; None: as before."""
+        files = AddFiles(
+            paths=tuple(paths), collection=collection, composition=composition, password=password, force=force
+        )
         return self._lines("/v1/documents", files, AddEvent)
+
+    def read_ahead(
+        self, collection: str = "default", documents: Sequence[str] = ()
+    ) -> AsyncGenerator[ReadAheadEvent, None]:
+        """Read a collection onto the disk. Stage events, a Forecast, Stage events, then ReadAhead or a Problem."""
+        wanted = ReadCollection(collection=collection, documents=tuple(documents))
+        return self._lines("/v1/read_ahead", wanted, ReadAheadEvent)
 
     # ---------------------------------------------------------------------------------------------- documents
 

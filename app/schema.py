@@ -11,6 +11,7 @@ own module (`openai_api`). Answers and progress are the events of `app.events`, 
     DELETE /v1/documents/{id}?collection=       Removed
     GET    /v1/documents/{id}/pages             Listing of PageInfo
     GET    /v1/documents/{id}/pages/{n}         PageInfo
+    POST   /v1/read_ahead                       ReadCollection -> ReadAheadEvent a line
     GET    /v1/collections                      Listing of CollectionInfo
     GET    /v1/search?q=&collection=&limit=     Listing of SearchHit
     GET    /v1/conversations                    Listing of ConversationInfo
@@ -27,6 +28,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from unabridged.app.events import Answer
+from unabridged.engine.events import Composition
 
 T = TypeVar("T")
 
@@ -71,8 +73,16 @@ class AddFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     paths: tuple[str, ...] = ()
     collection: str = "default"
+    composition: Composition | None = None  # how the collection is read from now on; None: as before
     password: str | None = None  # tried on every file that wants one; never stored
     force: bool = False  # read unchanged files again
+
+
+class ReadCollection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Read a collection onto the disk, so that questions find it read. `documents` as in a Question."""
+
+    collection: str = "default"
+    documents: tuple[str, ...] = ()
 
 
 class DocumentInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +140,7 @@ class CollectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     pages: int
     tokens: int | None
+    composition: Composition = "composable"  # how a model reads it: each document by itself, or all as one text
     statuses: dict[str, int] = {}
 
 

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from uvicorn import Config, Server
 
 from unabridged import __version__
-from unabridged.app import openai_api, replies, routes_ask, routes_documents, routes_server, runtime
+from unabridged.app import openai_api, replies, routes_ask, routes_documents, routes_server, routes_store, runtime
 from unabridged.app.auth import MAX_BODY, Guard, check_binding
 from unabridged.app.errors import ServerBusy
 from unabridged.app.service import Service
@@ -53,6 +53,7 @@ def create_app(
     replies.install(app)
     app.include_router(routes_server.routes(service, shut_down or service.stopping.set))
     app.include_router(routes_ask.routes(service))
+    app.include_router(routes_store.routes(service))
     app.include_router(routes_documents.routes(service))
     app.include_router(openai_api.routes(service))
     return app

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from unabridged.app.events import AddEvent, AskEvent
+from unabridged.app.events import AddEvent, AskEvent, ReadAheadEvent
 from unabridged.app.replies import Refusal, problem_of, unexpected
 from unabridged.app.service import Service
 from unabridged.app.streams import STOPPING, Stream
@@ -34,7 +34,10 @@ def decode_body(body: bytes, kind: type[T]) -> T:
         raise Refusal(f"the body is not valid JSON: {error}") from error
 
 
-def lines(service: Service, events: AsyncGenerator[AskEvent, None] | AsyncGenerator[AddEvent, None]) -> Stream:
+Events = AsyncGenerator[AskEvent, None] | AsyncGenerator[AddEvent, None] | AsyncGenerator[ReadAheadEvent, None]
+
+
+def lines(service: Service, events: Events) -> Stream:
     """Events as JSON, one a line; a failure is a Problem, the last line. Empty lines say that work goes on."""
     return Stream(
         _encoded(service, events),
@@ -46,9 +49,7 @@ def lines(service: Service, events: AsyncGenerator[AskEvent, None] | AsyncGenera
     )
 
 
-async def _encoded(
-    service: Service, events: AsyncGenerator[AskEvent, None] | AsyncGenerator[AddEvent, None]
-) -> AsyncGenerator[bytes, None]:
+async def _encoded(service: Service, events: Events) -> AsyncGenerator[bytes, None]:
     with service.counted():
         try:
             async with aclosing(events):

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from unabridged.app.cli import FAILED, PARTLY
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
 from unabridged.app.printable import one_line
+from unabridged.app.rereading import Rereading
+from unabridged.engine.events import Composition
 
 if TYPE_CHECKING:
     from unabridged.ingest.rows import AddItem, FileDone, Progress
@@ -21,13 +23,21 @@ _EXAMPLES = examples(
     "unabridged add ~/case",
     "unabridged add contract.pdf mail.mbox --collection lease",
     "unabridged add ~/case --exclude '*.html' --password-file secret.txt",
+    "unabridged add ~/case --prefill",
     "unabridged add                # look again at the folders that were added",
+    "unabridged add --collection lease --composition joint",
 )
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @collection_option
+@click.option(
+    "--composition",
+    type=click.Choice(get_args(Composition)),
+    help="How the collection is read from now on: each document by itself, so that others can come and go beside it, "
+    "or all as one text, in which everything behind a change is read again.  [a new collection: composable]",
+)
 @click.option("--include", multiple=True, help="Read only files that match (gitignore syntax); may be repeated.")
 @click.option("--exclude", multiple=True, help="Pass over files that match; may be repeated.")
 @click.option(
@@ -35,6 +45,7 @@ _EXAMPLES = examples(
 )
 @click.option("--force", is_flag=True, help="Read unchanged files again.")
 @click.option("--hidden", is_flag=True, help="Read files whose names begin with a dot too.")
+@click.option("--prefill", is_flag=True, help="Let the model read the collection too, so that questions find it read.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @json_option
 @pass_app
@@ -42,18 +53,21 @@ def add(
     app: App,
     paths: tuple[Path, ...],
     collection: str,
+    composition: Composition | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     password_file: Path | None,
     force: bool,
     hidden: bool,
+    prefill: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
     """Read files and folders into a collection.
 
     Only what is new or changed is read. Files are never altered. What cannot be read is listed with its reason, and the
-    exit code is 4 then. Without PATHS the collection's folders are looked at again.
+    exit code is 4 then. Without PATHS the collection's folders are looked at again. With --prefill the model reads the
+    collection onto the disk; interrupted, the same command goes on from there.
     """
     import msgspec
 
@@ -73,9 +87,24 @@ def add(
     began = time.monotonic()
     with app.library() as library:
         tokenizer = app.tokenizer(settings.model.name)
+        rereading = Rereading(library, collection)
+        if composition is not None:
+            library.compose(collection, composition)
         with closing(adding(library, paths, collection, tokenizer, options)) as items:
             statuses, changes = _narrate(app, items, quiet or as_json or not sys.stderr.isatty(), as_json)
+        note = rereading.note()
     _summary(app, statuses, changes, time.monotonic() - began)
+    if note:
+        app.console.print(one_line(note), markup=False)
+    code = _exit_code(statuses)
+    if not prefill or code == FAILED:
+        return code
+    from unabridged.app.commands.reading_ahead import read_ahead
+
+    return read_ahead(app, settings, collection, (), quiet=quiet, as_json=as_json) or code
+
+
+def _exit_code(statuses: Counter[str]) -> int:
     unread = sum(count for status, count in statuses.items() if status != "read")
     if not unread:
         return 0

@@ -1,0 +1,148 @@
+"""Reading a collection onto the disk, told to people: what it will take, how far it is, what was left out."""
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from unabridged.app.cli import PARTLY, exit_code, say
+from unabridged.app.commands.common import App, emit
+from unabridged.app.events import Forecast, Problem, ReadAhead, Stage
+from unabridged.app.printable import one_line
+
+if TYPE_CHECKING:
+    from unabridged.app.settings import Settings
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def read_ahead(
+    app: App, settings: "Settings", collection: str, patterns: tuple[str, ...], *, quiet: bool, as_json: bool
+) -> int:
+    """Read, through the server that runs or one that is started for it. Returns the exit code."""
+    screen = _Screen(app, quiet=quiet, as_json=as_json)
+    try:
+        return asyncio.run(_read(app, settings, collection, patterns, screen))
+    except KeyboardInterrupt:
+        screen.close()
+        say("what has been read is stored: the same command goes on from there")
+        raise
+    finally:
+        screen.close()
+
+
+async def _read(app: App, settings: "Settings", collection: str, patterns: tuple[str, ...], screen: "_Screen") -> int:
+    from unabridged.app.launch import connect
+
+    async with (
+        connect(settings, app.locations, on_stage=screen.stage) as client,
+        aclosing(client.read_ahead(collection, patterns)) as events,
+    ):
+        async for event in events:
+            if isinstance(event, Stage):
+                screen.stage(event)
+            elif isinstance(event, Forecast):
+                screen.forecast(event)
+            elif isinstance(event, ReadAhead):
+                return screen.end(event)
+            elif isinstance(event, Problem):
+                return screen.problem(event)
+    return screen.problem(Problem(code="bad_reply", message="the server ended in the middle"))
+
+
+class _Screen:
+    """Forecast, progress and end: lines on standard error for people, objects on standard output for programs."""
+
+    def __init__(self, app: App, *, quiet: bool, as_json: bool) -> None:
+        self._app, self._quiet, self._json = app, quiet, as_json
+        self._bar: Any = None
+        self._task: Any = None
+
+    def stage(self, stage: Stage) -> None:
+        if self._quiet or self._json or not self._app.console.is_terminal:
+            return
+        if self._bar is None:
+            self._begin()
+        left = "" if stage.seconds_left is None else f", {duration(stage.seconds_left)} left"
+        share = f" {stage.done:,} of {stage.total:,} {stage.unit}{left}" if stage.unit else ""
+        self._bar.update(
+            self._task, completed=stage.done, total=stage.total or None, description=one_line(stage.text) + share
+        )
+
+    def forecast(self, forecast: Forecast) -> None:
+        if self._json:
+            emit(forecast)
+        elif not self._quiet:
+            self._say(_forecast_text(forecast))
+            if forecast.bytes_dropped:
+                self._say(f"{size(forecast.bytes_dropped)} of other KV go for it, what was used longest ago first")
+            self._left_out(forecast)
+
+    def end(self, end: ReadAhead) -> int:
+        self.close()
+        if self._json:
+            emit(end)
+        elif not self._quiet:
+            for note in end.notes:
+                self._say(f"note: {note}")
+            self._say(f"read {end.read:,} tokens in {duration(end.seconds)}; {end.stored:,} were stored before")
+        return PARTLY if end.left_out else 0
+
+    def problem(self, problem: Problem) -> int:
+        self.close()
+        hint = f" ({problem.hint})" if problem.hint else ""
+        say(f"unabridged: error: {problem.message}{hint}")
+        return exit_code(problem.code)
+
+    def close(self) -> None:
+        """End the bar, whatever was cut short."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _begin(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._bar = Progress(
+            BarColumn(), TextColumn("{task.description}", markup=False), console=self._app.console, transient=True
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._bar.start()
+
+    def _left_out(self, forecast: Forecast) -> None:
+        from unabridged.app.output import left_out
+
+        for line in left_out(forecast.left_out):
+            self._say(line)
+
+    def _say(self, text: str) -> None:
+        self._app.console.print(one_line(text), markup=False)
+
+
+def _forecast_text(forecast: Forecast) -> str:
+    from unabridged.app.output import count
+
+    left = forecast.tokens - forecast.stored
+    return (
+        f"{forecast.collection}: {count(forecast.documents, 'document')}, {forecast.tokens:,} tokens, "
+        f"{size(forecast.bytes)} of KV; {forecast.stored:,} tokens are stored, {left:,} are to be read"
+    )
+
+
+def size(number: int) -> str:
+    """Bytes for people: "1.5 GiB"."""
+    if number < 1024:
+        return f"{number} B"
+    value = float(number)
+    for unit in _UNITS:
+        value /= 1024
+        if value < 1000 or unit == _UNITS[-1]:
+            break
+    return f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: "8 s", "12 min", "3 h 20 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
