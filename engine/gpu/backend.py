@@ -35,6 +35,7 @@ from unabridged.engine.plan.words import plan_lines
 from unabridged.engine.serving import Serving
 from unabridged.models.config import ModelConfig
 from unabridged.models.errors import ModelDamaged, ModelUnsupported
+from unabridged.models.hashing import sha256_of
 from unabridged.models.load import load
 from unabridged.models.manifest import CALIBRATION, read_manifest
 from unabridged.models.tokenizer import Tokenizer
@@ -116,6 +117,8 @@ class GpuBackend:
                 plan.attention,
                 self._choose,
                 Identity(self._name, self._fingerprint),
+                # With another calibration another selection is made.
+                sha256_of(model_dir / CALIBRATION) if bases else "",
             )
         )
         self._load_seconds = time.perf_counter() - began
