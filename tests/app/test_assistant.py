@@ -17,6 +17,7 @@ from unabridged.app.conversations import Conversations
 from unabridged.app.errors import ConversationNotFound, HistoryUnavailable, NothingToRead
 from unabridged.app.events import Answer, AskEvent, Delta, Question, Stage, Turn
 from unabridged.app.locations import Locations
+from unabridged.app.output import receipt_lines
 from unabridged.app.settings import Settings
 from unabridged.engine.errors import ContextTooLong, EngineDied
 from unabridged.engine.events import (
@@ -187,6 +188,26 @@ async def test_the_prefix_and_the_segments_are_the_same_for_every_question(make:
     )
     first, second = engine.requests
     assert (first.prefix, first.segments) == (second.prefix, second.segments)
+
+
+async def test_a_joint_collection_is_read_as_one_text_and_this_is_said_before_and_after(make: Make) -> None:
+    engine = Engine("In 1887.")
+    assistant = make(engine)
+    assistant.library.compose("default", "joint")
+    try:
+        events = await _all(assistant.ask(Question(text="When was the middle arch rebuilt?")))
+    finally:
+        assistant.library.compose("default", "composable")
+    assert engine.requests[0].composition == "joint"
+    plan, reading = [event.text for event in events if isinstance(event, Stage)][1:3]
+    assert "read as one text (joint)" in plan
+    assert "tokens have to be read: the collection is joint" in reading
+    receipt = _answer(events).receipt
+    assert receipt.composition == "joint"
+    assert any("as one text" in line for line in receipt_lines(receipt))
+    answer = _answer(await _all(assistant.ask(Question(text="When was the middle arch rebuilt?"))))
+    assert engine.requests[1].composition == answer.receipt.composition == "composable"
+    assert not any("one text" in line for line in receipt_lines(answer.receipt))
 
 
 async def test_a_conversation_goes_on(make: Make) -> None:

@@ -119,6 +119,25 @@ def test_search_json_has_the_promised_keys(run: Run, papers: Path) -> None:
     assert run("search", "xylophone")[:2] == (0, "")
 
 
+def test_a_joint_collection_says_what_a_change_makes_it_read_again(run: Run, papers: Path) -> None:
+    files = [papers / name for name in ("rules.txt", "box.mbox")]
+    code, _, error = run("add", *map(str, files), "-c", "case", "--composition", "joint")
+    assert code == 0
+    assert "the collection is joint now: its 3 documents are read as one text" in error
+    listed = [json.loads(line) for line in run("ls", "--collections", "--json")[1].splitlines()]
+    assert {row["name"]: row["composition"] for row in listed} == {"case": "joint", "default": "composable"}
+    (papers / "zoo.txt").write_text("Behind all others.\n")
+    assert "joint" not in run("add", str(papers / "zoo.txt"), "-c", "case")[2]
+    (papers / "among.txt").write_text("Before all others.\n")
+    assert "4 documents are read again, from box.mbox#1 on" in run("add", str(papers / "among.txt"), "-c", "case")[2]
+    assert "2 documents are read again, from rules.txt on" in run("rm", "box.mbox", "-c", "case")[2]
+    assert "read again" not in run("rm", "zoo.txt", "-c", "case")[2]
+    assert "read again" not in run("add", "-c", "case", "--composition", "composable")[2]
+    (papers / "among.txt").write_text("Changed, and nothing else is read again.\n")
+    assert "read again" not in run("add", str(papers / "among.txt"), "-c", "case")[2]
+    assert run("add", "--composition", "apart")[0] == cli.USAGE
+
+
 def test_rm_takes_out_and_leaves_the_file(run: Run, papers: Path) -> None:
     run("add", str(papers))
     assert run("rm", "rules.txt")[1] == f"{papers}/rules.txt\n"

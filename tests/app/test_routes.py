@@ -63,6 +63,17 @@ async def test_names_with_odd_separators_survive_the_lines_of_a_stream(client: C
     assert [event.path for event in await add(client, odd) if isinstance(event, FileRead)] == [str(odd)]
 
 
+async def test_how_a_collection_is_read_is_said_when_files_are_added_and_stays(client: Client, folder: Path) -> None:
+    await add(client, folder)
+    events = [event async for event in client.add([str(folder)], "case", composition="joint")]
+    assert isinstance(events[-1], Added)
+    await add(client, folder, "case")
+    assert {row.name: row.composition for row in await client.collections()} == {
+        "case": "joint",
+        "default": "composable",
+    }
+
+
 async def test_documents_are_listed_narrowed_and_shown(client: Client, folder: Path) -> None:
     await add(client, folder)
     listed = await client.documents()
