@@ -48,6 +48,7 @@ def diagnose(locations: "Locations") -> Iterator[Finding]:
     yield finding
     yield _gpu(settings)
     yield from _models(locations, settings)
+    yield from _plan(locations, settings)
     yield _library(locations)
     yield from _server(locations, settings)
 
@@ -87,6 +88,13 @@ def _gpu(settings: "Settings | None") -> Finding:
 
     level, text, remedy = look(settings.engine.device if settings else "auto")
     return Finding(check="gpu", level=level, text=text, remedy=remedy)
+
+
+def _plan(locations: "Locations", settings: "Settings | None") -> Iterator[Finding]:
+    from unabridged.app.plan_found import look
+
+    for level, text, remedy in look(locations, settings) if settings else ():
+        yield Finding(check="plan", level=level, text=text, remedy=remedy)
 
 
 def _places(locations: "Locations") -> Iterator[Finding]:

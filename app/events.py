@@ -72,6 +72,17 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """What decoding brought to the GPU for an answer whose context lay in host memory. `keys` and `values`: of the pages
+    that attention chose the shares that were there already."""
+
+    keys: float
+    values: float
+    bytes: int  # over the bus
+    steps: int  # decode steps
+    waiting: int  # of these, which waited for any of it
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What an answer rests on."""
 
@@ -91,6 +102,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     seconds_to_first_token: float
     seconds: float
     finish: Literal["stop", "length", "cancelled"]
+    fetched: Fetched | None = None
     composition: Composition = "composable"  # how documents were read: each by itself, or all as one text
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()  # anything a careful reader should know

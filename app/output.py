@@ -1,6 +1,6 @@
 """A receipt in words, for terminals. Imports the event types only."""
 
-from unabridged.app.events import LeftOut, Receipt
+from unabridged.app.events import Fetched, LeftOut, Receipt
 
 # How documents were read, where it is not each by itself.
 AS_ONE = {"composable": "", "joint": ", read as one text (joint)"}
@@ -19,8 +19,18 @@ def receipt_lines(receipt: Receipt) -> list[str]:
         f"{receipt.model} on {receipt.engine}: first word after {receipt.seconds_to_first_token:.1f} s, "
         f"{receipt.completion} tokens in {receipt.seconds:.1f} s" + _FINISHES[receipt.finish],
     ]
+    out += [fetched(receipt.fetched)] if receipt.fetched else []
     out += [f"note: {note}" for note in receipt.notes]
     return out + left_out(receipt.left_out)
+
+
+def fetched(found: Fetched) -> str:
+    """What came over the bus, in a line."""
+    each = found.bytes / 1e6 / max(1, found.steps)
+    return (
+        f"context in host memory: of what attention chose the GPU had {found.keys:.1%} of the keys, {found.values:.1%} "
+        f"of the values; {each:.1f} MB a token came over the bus, in {found.waiting:,} of {found.steps:,} steps"
+    )
 
 
 def left_out(entries: tuple[LeftOut, ...]) -> list[str]:

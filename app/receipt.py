@@ -1,10 +1,10 @@
 """The receipt: what an answer rests on. Pure functions; `app.output` puts it into lines for people."""
 
 from unabridged.app.context import Layout
-from unabridged.app.events import Receipt
+from unabridged.app.events import Fetched, Receipt
 from unabridged.app.output import AS_ONE, count
 from unabridged.app.routing import Plan
-from unabridged.engine.events import AttentionReport, Finished, Ready
+from unabridged.engine.events import AttentionReport, BusReport, Finished, Ready
 
 _NAMED = 10
 
@@ -36,9 +36,21 @@ def receipt(
         seconds_to_first_token=round(first, 3),
         seconds=round(seconds, 3),
         finish=finished.reason,
+        fetched=None if report.bus is None else _fetched(report.bus),
         composition=plan.composition,
         left_out=plan.left_out,
         notes=notes,
+    )
+
+
+def _fetched(bus: BusReport) -> Fetched:
+    keys, values = bus.keys_found + bus.keys_fetched, bus.values_found + bus.values_fetched
+    return Fetched(
+        keys=round(bus.keys_found / keys, 4) if keys else 1.0,
+        values=round(bus.values_found / values, 4) if values else 1.0,
+        bytes=bus.bytes,
+        steps=bus.steps,
+        waiting=bus.fetching,
     )
 
 

@@ -1,4 +1,4 @@
-"""Routes about the server itself: health and shutdown."""
+"""Routes about the server itself: health, metrics and shutdown."""
 
 from collections.abc import Callable
 
@@ -21,6 +21,11 @@ def routes(service: Service, shut_down: Callable[[], None]) -> APIRouter:
         if not request.scope.get("unabridged.trusted"):
             state = _for_strangers(state)
         return json_reply(state, 503 if state.status == "failed" else 200)
+
+    @router.get("/metrics")
+    async def metrics() -> Response:
+        """Counters and gauges, as Prometheus reads them."""
+        return Response(service.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @router.post("/v1/shutdown")
     async def shutdown() -> Response:

@@ -4,6 +4,7 @@ Torch-free and library-free. The server turns its rows into these, the client de
 own module (`openai_api`). Answers and progress are the events of `app.events`, one JSON object a line.
 
     GET    /health                              Health
+    GET    /metrics                             text, as Prometheus reads it (app.metrics)
     POST   /v1/ask                              Question -> AskEvent a line
     GET    /v1/documents?collection=&pattern=&status=   Listing of DocumentInfo
     POST   /v1/documents                        AddFiles -> AddEvent a line
@@ -53,6 +54,9 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
     window: int = 0  # tokens the model was trained on
     max_context: int = 0  # tokens that fit this machine
     whole: bool = False  # can attend past the window
+    place: Literal["", "gpu", "host"] = ""  # where a GPU's engine keeps the context
+    gpu_bytes: int = 0  # of the GPU's memory, as planned
+    host_bytes: int = 0  # of the host's, for the context
     load_seconds: float = 0.0
     pid: int = 0
 

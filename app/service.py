@@ -165,6 +165,14 @@ class Service:
             requests=self.requests,
         )
 
+    def metrics(self) -> str:
+        """The state and what was done so far, for /metrics; never waits."""
+        from unabridged.app.metrics import Totals, exposition
+
+        supervisor = None if self._assistant is None else self._assistant.supervisor
+        totals = Totals() if supervisor is None else supervisor.totals
+        return exposition(self.health(), supervisor.ready if supervisor else None, totals)
+
     def _engine(self) -> EngineHealth:
         name = self.settings.model.name
         if self._assistant is None:
@@ -185,6 +193,9 @@ class Service:
             window=ready.window,
             max_context=ready.max_context,
             whole=ready.whole,
+            place=ready.place,
+            gpu_bytes=sum(size for _, size in ready.memory),
+            host_bytes=ready.host_bytes,
             load_seconds=ready.load_seconds,
             pid=ready.pid,
         )

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import Literal
 
 from unabridged.app.engine_process import EngineProcess, WorkerCommand
+from unabridged.app.metrics import Totals
 from unabridged.engine.errors import BadRequest, EngineDied, EngineError, EngineUnavailable, engine_error
 from unabridged.engine.events import Cancel, Event, Failed, Finished, Generate, Prefill, Ready
 
@@ -41,6 +42,7 @@ class Supervisor:
         self._reading: asyncio.Task[None] | None = None
         self._failures = 0  # in a row: a request that finishes ends the row
         self._failed_at = 0.0
+        self.totals = Totals()  # of all processes
         self.state: State = "stopped"
         self.ready: Ready | None = None  # of the process that runs now
         self.problem: EngineUnavailable | None = None  # why the last start failed
@@ -160,9 +162,11 @@ class Supervisor:
         if isinstance(event, Ready) or event.id is None or event.id not in self._streams:
             return
         if isinstance(event, Failed):
+            self.totals.failed()
             error = engine_error(event.code, event.message, event.hint, tokens=event.tokens, limit=event.limit)
             self._streams.pop(event.id).put_nowait(error)
         elif isinstance(event, Finished):
+            self.totals.finished(event)
             self._streams.pop(event.id).put_nowait(event)
             self._failures = 0
             process.trim_log()

@@ -7,7 +7,7 @@ Nothing here knows of a terminal or a widget. Text that came out of a document, 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
-from unabridged.app.events import Added, Citation, LeftOut, Problem, Receipt, Stage
+from unabridged.app.events import Added, Citation, Fetched, LeftOut, Problem, Receipt, Stage
 
 # Offsets into a page must survive, so each control character becomes exactly one visible character.
 _VISIBLE = {code: 0x2400 + code for code in range(0x20)} | dict.fromkeys(range(127, 160), 65533)
@@ -140,6 +140,15 @@ def receipt_title(receipt: Receipt) -> str:
     return " · ".join(parts)
 
 
+def fetched(found: Fetched) -> str:
+    """What an answer over a context in host memory had of the bus."""
+    each = found.bytes / 1e6 / max(1, found.steps)
+    return (
+        f"Context in host memory: the GPU had {found.keys:.1%} of the keys and {found.values:.1%} of the values that "
+        f"attention chose; {each:.1f} MB a step came over the bus, in {found.waiting:,} of {found.steps:,} steps"
+    )
+
+
 def receipt_lines(receipt: Receipt) -> list[str]:
     """Everything that a receipt says, a line each."""
     lines = [
@@ -153,6 +162,7 @@ def receipt_lines(receipt: Receipt) -> list[str]:
         f"Answer: {count(receipt.completion, 'token')}, first after {duration(receipt.seconds_to_first_token)}, "
         f"all after {duration(receipt.seconds)}",
     ]
+    lines += [fetched(receipt.fetched)] if receipt.fetched else []
     lines += [f"Note: {clean_line(note)}" for note in receipt.notes]
     return lines + [f"Left out: {left_out(item)}" for item in receipt.left_out]
 

@@ -75,7 +75,8 @@ class State(Static):
     def _room(self) -> str:
         limit = self.health.engine.max_context if self.health else 0
         if not self.context:
-            return f"room for {words.tokens(limit)} tokens" if limit else ""
+            where = " in host memory" if self.health and self.health.engine.place == "host" else ""
+            return f"room for {words.tokens(limit)} tokens{where}" if limit else ""
         return f"{words.tokens(self.context)} of {words.tokens(limit)} tokens" if limit else f"{self.context:,} tokens"
 
 
