@@ -216,6 +216,8 @@ def _tokens(store: Tensor, table: Tensor, row: int, length: int) -> Tensor:
         pytest.param(EXACT, (2, 2, 1), id="exact"),
         pytest.param(ONE, (2,), id="one stage", marks=pytest.mark.thorough),
         pytest.param(INDEX, (3, 1), id="index", marks=pytest.mark.thorough),
+        # A renewal encodes more than the sink, from where a row without masks begins: from 0.
+        pytest.param(INDEX, (20, 1), id="index, seldom", marks=pytest.mark.thorough),
         pytest.param(PAPER, (4, 2, 1), id="paper", marks=pytest.mark.thorough),
     ],
 )
