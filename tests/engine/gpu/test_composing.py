@@ -107,15 +107,17 @@ def test_a_joint_context_is_that_of_the_cpu_and_only_what_changed_is_read_again(
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("place", ["gpu", "host"])
 def test_past_the_window_a_joint_context_is_that_of_the_cpu(
-    gpu: Make, cpu: TorchBackend, pad: Callable[[Ids], Ids]
+    gpu: Make, cpu: TorchBackend, pad: Callable[[Ids], Ids], place: str
 ) -> None:
     segments = text(100, 4), text(208, 5), text(41, 6), text(90, 7)
-    one = gpu()
+    one = gpu(place=place)
+    assert one._cache.pool.offloaded == (place == "host")  # type: ignore[attr-defined]
     found, _, _ = ask(one, request(segments))
     assert found == ask(cpu, request([pad(x) for x in segments], pad(PREFIX)))[0]
     # What follows leaves no trace in what stands before it, in masks neither.
-    shorter = gpu()
+    shorter = gpu(place=place)
     ask(shorter, request(segments[:-1]))
     for mine, theirs in zip(kv(one, request(segments[:-1])), kv(shorter, request(segments[:-1])), strict=True):
         torch.testing.assert_close(mine, theirs)
