@@ -73,8 +73,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
-    """What decoding brought to the GPU for an answer whose context lay in host memory. `keys` and `values`: of the pages
-    that attention chose the shares that were there already."""
+    """What decoding brought to the GPU for an answer whose context lay in host memory. `keys` and `values`: of the
+    pages that attention chose, the share that was there already."""
 
     keys: float
     values: float
