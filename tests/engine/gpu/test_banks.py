@@ -17,6 +17,7 @@ from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.refresh import Phase
 from unabridged.engine.gpu.bank_pages import BankRoom
 from unabridged.engine.gpu.banks import Banks
+from unabridged.engine.gpu.host_memory import Place, best_place
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.resident import BankMemory, Whole
 from unabridged.engine.gpu.steps import Steps
@@ -52,21 +53,24 @@ class Side:
     """Steps of random tokens over a pool, and what they gave."""
 
     def __init__(
-        self, config: AttentionConfig, shape: Shape, place: str, device: str, rows: int, share: float = 1.0
+        self, config: AttentionConfig, shape: Shape, place: Place, device: str, rows: int, share: float = 1.0
     ) -> None:
         self.config, self.shape, self.device = config, shape, device
         bases = [basis(shape.kv_heads, shape.dim, seed) for seed in range(shape.layers)]
         indexed = config.layers[0].stages[0].scorer == "index"
         dims = shape.layers, shape.kv_heads, shape.dim
-        self.pool = GpuPool(
-            *dims, 8 << 20, torch.float32, device, bases if indexed else (), "plain" if place == "host" else "device"
-        )
+        size = 2048 * 2 * 4 * shape.layers * shape.kv_heads * shape.dim
+        self.pool = GpuPool(*dims, size, torch.float32, device, bases if indexed else (), place)
         self.tables = Tables(rows, shape.kv_heads, ROOM, device)
         self.rope = RopeTables.of(10000.0 ** (-torch.arange(0, shape.dim, 2).double() / shape.dim), ROOM + 64, device)
         self.memory = BankMemory(self.pool, BankRoom.of(config, shape.layers, rows, ROOM, share))
         self.kinds: dict[bool, Steps] = {}
-        self.inputs: list[tuple[Tensor, ...]] = []
-        self.outs: list[Tensor] = []
+        # Where they are when steps are recorded.
+        heads = (shape.heads, shape.kv_heads, shape.kv_heads)
+        self.inputs = [
+            tuple(torch.zeros(rows, 1, n, shape.dim, device=device) for n in heads) for _ in range(shape.layers)
+        ]
+        self.outs = [torch.zeros_like(q) for q, _, _ in self.inputs]
         self.residents: dict[bool, Banks | Whole] = {}
 
     def steps(self, dense: bool) -> Steps:
@@ -87,9 +91,7 @@ class Side:
 
     def body(self, attention: DecodeAttention, phase: Phase) -> None:
         for layer, (q, k, v) in enumerate(self.inputs):
-            out = torch.full_like(q, torch.nan)
-            attention.step(layer, q, k, v, out, phase)
-            self.outs.append(out)
+            attention.step(layer, q, k, v, self.outs[layer].fill_(torch.nan), phase)
 
 
 class Both:
@@ -99,7 +101,8 @@ class Both:
         self, config: AttentionConfig, device: str, rows: int = 1, shape: Shape = Shape(), share: float = 1.0
     ) -> None:
         self.config, self.shape, self.device, self.rows = config, shape, device, rows
-        self.host, self.own = (Side(config, shape, place, device, rows, share) for place in ("host", "device"))
+        host = best_place(torch.device(device))
+        self.host, self.own = (Side(config, shape, place, device, rows, share) for place in (host, "device"))
         self.random = torch.Generator().manual_seed(7)
         self.lengths: dict[int, int] = {}
         self.dense = False
@@ -131,15 +134,13 @@ class Both:
     def step(self, attends: bool = True) -> None:
         """A token for each row, the same on both sides; then everything is compared. Without `attends` it is only
         stored on the device's side, which takes half of the time."""
-        shape = self.shape
-        heads = (shape.heads, shape.kv_heads, shape.kv_heads)
-        inputs = [
-            tuple(2 * self.normal(self.rows, 1, n, shape.dim).to(self.device) for n in heads)
-            for _ in range(shape.layers)
-        ]
+        inputs = [[2 * self.normal(*x.shape) for x in each] for each in self.host.inputs]
         active = list(self.lengths)
+        for side in (self.host, self.own):
+            for each, new in zip(side.inputs, inputs, strict=True):
+                for x, own in zip(each, new, strict=True):
+                    x.copy_(own)
         for side in (self.host, self.own) if attends else (self.host,):
-            side.inputs, side.outs = inputs, []
             side.steps(self.dense).run(1 + max(self.lengths.values()))
         if attends:
             for found, expected in zip(self.host.outs, self.own.outs, strict=True):
@@ -148,7 +149,7 @@ class Both:
         else:
             first = self.host.steps(self.dense).attention.first
             rows = torch.arange(self.rows, dtype=torch.int32, device=self.device)
-            for cache, (_, k, v) in zip(self.own.pool.caches(self.own.tables), inputs, strict=True):
+            for cache, (_, k, v) in zip(self.own.pool.caches(self.own.tables), self.own.inputs, strict=True):
                 write_plain(k, v, cache.bank, rows, first)
         self.lengths = {row: length + 1 for row, length in self.lengths.items()}
         for row, length in self.lengths.items():
@@ -225,6 +226,29 @@ def test_steps_give_the_same_bytes(stages: Sequence[Stage], refresh: tuple[int, 
     both = Both(settings(stages, refresh), device)
     both.admit(0, 250)
     for _ in range(4):
+        both.step()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("stages", [EXACT, INDEX, PAPER], ids=["exact", "index", "paper"])
+def test_recorded_steps_give_the_same_bytes(stages: Sequence[Stage], device: str) -> None:
+    refresh = (4, 2, 1)[3 - len(stages) :]
+    both = Both(settings(stages, refresh, below=64), device, 3, Shape(5, 8, 4, 128))
+    for side in (both.host, both.own):
+        for dense in (True, False):
+            side.steps(dense).capture()
+    both.admit(0, 40)
+    both.step()
+    both.release(0)
+    both.admit(1, 250, 192)
+    for _ in range(30):
+        both.step()
+    both.admit(2, 130, 192)
+    for _ in range(100):
+        both.step()
+    both.release(1)
+    both.admit(0, 300)
+    for _ in range(20):
         both.step()
 
 
