@@ -154,7 +154,7 @@ def test_too_little_of_the_gpus_memory_is_told_with_what_would_fit(llama: Subjec
 def test_a_limit_of_the_pool_holds_wherever_it_lies(llama: Subject) -> None:
     limit = GIB
     for place in ("gpu", "host"):
-        plan = divide(llama, on(24), Wish(place=place, pool=limit))  # type: ignore[arg-type]
+        plan = divide(llama, on(24), Wish(place=place, pool=limit))
         each = plan.kv.token + (plan.kv.codes if place == "gpu" else 0)
         assert limit - 64 * each < plan.tokens * each <= limit
     assert "engine.kv_memory_mib allows 1.0 GiB" in refused(llama, on(24), Wish(context=100_000, pool=limit))

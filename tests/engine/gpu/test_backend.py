@@ -9,8 +9,9 @@ import pytest
 import torch
 from tests.engine.tiny import save_tiny
 
+from unabridged.engine.attention.config import REFRESH
 from unabridged.engine.backend import Backend
-from unabridged.engine.errors import BadRequest, EngineUnavailable
+from unabridged.engine.errors import BadRequest, EngineUnavailable, OutOfMemory
 from unabridged.engine.events import (
     AttentionChoice,
     Event,
@@ -24,6 +25,7 @@ from unabridged.engine.events import (
     pack_ids,
 )
 from unabridged.engine.generate import TorchBackend
+from unabridged.engine.gpu import backend
 from unabridged.engine.gpu.backend import GpuBackend
 from unabridged.engine.gpu.prefill import Prefill as Reading
 from unabridged.engine.gpu.runner import GpuRunner
@@ -221,8 +223,8 @@ def test_a_window_without_extension_is_bounded_by_the_memory(gpu: Make) -> None:
 
 
 def test_a_pass_that_others_follow_ends_with_a_block_of_queries(gpu: Make) -> None:
-    backend = gpu()
-    course = backend._serving._runner.course([], [], 272, backend._choose(AttentionChoice()))
+    one = gpu()
+    course = one._serving._runner.course([], [], 272, one._choose(AttentionChoice()))
     assert [course.fits(*one) for one in ((64, 200), (64, 64), (200, 64), (512, 2000), (16, 200))] == [
         48,
         64,
@@ -265,6 +267,64 @@ def test_memory_of_another_attention_that_nobody_uses_is_given_back(gpu: Make, m
     monkeypatch.setattr(Reading, "read", tight)
     assert ask(one, asked)[0] == expected
     assert batch() is None
+
+
+def test_the_pool_lies_where_the_plan_puts_it(gpu: Make) -> None:
+    one, other = gpu(), gpu(place="host")
+    asked = request(text(5, 1), max_tokens=2)
+    assert ask(other, asked)[0] == ask(one, asked)[0]
+    ready = other.ready()
+    assert (one.ready().place, one.ready().host_bytes) == ("gpu", 0)
+    assert (ready.place, ready.host_bytes, ready.max_context) == ("host", 1 << 20, one.ready().max_context)
+    assert {"weights", "bank of keys", "staging"} <= dict(ready.memory).keys()
+    # Nobody fetched anything: the answer attended to a copy of all.
+    _, last, _ = ask(other, asked)
+    assert last.attention is not None
+    assert last.attention.bus is None
+
+
+def test_what_a_pool_in_the_host_does_not_serve_is_refused_by_name(gpu: Make) -> None:
+    asked = request(text(5, 1), choice=AttentionChoice(overrides={"sink": 17}))
+    with pytest.raises(BadRequest, match=r"sink = 17 .*multiple of 16"):
+        ask(gpu(place="host"), asked)
+
+
+def test_the_attention_of_the_settings_is_the_engines_own(gpu: Make) -> None:
+    fast = AttentionChoice(refresh="fast")
+    runner = gpu(attention=fast)._serving._runner
+    assert isinstance(runner, GpuRunner)
+    assert [own.refresh for own in runner._lanes] == [REFRESH["fast"]]
+    # What no GPU does is refused when it is asked for, and does not keep the engine from starting.
+    runner = gpu(attention=AttentionChoice(overrides={"stream": 72}))._serving._runner
+    assert isinstance(runner, GpuRunner)
+    assert [own.stream for own in runner._lanes] == [64]
+
+
+def test_a_limit_that_does_not_do_is_told_before_the_model_is_loaded(
+    gpu: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "load", None)
+    with pytest.raises(OutOfMemory, match=r"of GPU memory, 512 MiB|of GPU memory, 0.5 GiB"):
+        gpu(vram_bytes=512 << 20)
+
+
+@pytest.mark.thorough
+def test_past_the_window_a_pool_in_the_host_gives_the_same_answers(gpu: Make) -> None:
+    segments, choice = (text(200, 1), text(208, 3)), AttentionChoice(refresh="every")
+    asked = [request(text(30, n), segments, id=str(n), choice=choice, max_tokens=5) for n in range(2)]
+    expected = together(gpu(slots=2), asked)
+    found = together(gpu(slots=2, place="host"), asked)
+    assert {id: ids_of(events) for id, events in found.items()} == {id: ids_of(one) for id, one in expected.items()}
+    for events in found.values():
+        last = events[-1]
+        assert isinstance(last, Finished)
+        assert last.attention is not None
+        bus = last.attention.bus
+        assert bus is not None
+        assert 0 < bus.fetching <= bus.steps
+        assert bus.keys_fetched > 0
+        # Float32 pages of 16 keys or values of 64 numbers.
+        assert bus.bytes == (bus.keys_fetched + bus.values_fetched) * 16 * 64 * 4
 
 
 @pytest.mark.thorough
