@@ -24,6 +24,7 @@ import gc
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +161,8 @@ class Benchmark:
         for own in (True, False):
             decoding = Decoding(self._model, config, context, own)
             for row in decoding.rows(shares, self._arguments.steps):
-                yield head | row | {"floor": least.total, "memory": torch.cuda.max_memory_reserved(self._device)}
-            if not own:
-                self._result.setdefault("kernels", {})[f"{place} {config.name}"] = decoding.kernels()
+                row["memory"] = torch.cuda.max_memory_reserved(self._device)
+                yield head | row | {"floor": asdict(least), "kernels": decoding.kernels}
             del decoding
             gc.collect()
             torch.cuda.empty_cache()
