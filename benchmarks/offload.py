@@ -6,9 +6,9 @@
 
 decode   One conversation at the end of a context of random keys and values, with the pool on the GPU and then in host
          memory, where torch may take --vram GiB at most. Rows: the model's own choices, which with random weights
-         change from step to step about as much as choices can; and choices that drift, where each renewal replaces a
-         stated share of what a stage keeps (drift.py). Steps run as the engine runs them: CUDA graphs, sampling
-         inside, one launched ahead of the collected one; those of two intervals of the first stage do not count.
+         change about as much as choices can; and choices that drift, where each renewal replaces a stated share of
+         what a stage keeps (drift.py). Steps run as the engine runs them: CUDA graphs, sampling inside, one launched
+         ahead of the collected one; those of two intervals of the first stage do not count.
 engine   The engine as the memory plan sizes it for one answer at a time. Prefill: pieces, as long as the engine makes
          them behind a past in host memory and of the same lengths on the GPU, at several lengths of the past; the whole
          text is the sum of what they take a token, which is taken to grow evenly in between. Contexts are attended to
@@ -21,10 +21,11 @@ Ratios are to rows of the same run with all on the GPU. Writes benchmarks/result
 
 import argparse
 import gc
+import itertools
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from unabridged.engine.attention.config import AttentionConfig, choose
 from unabridged.engine.events import AttentionChoice
 from unabridged.engine.gpu.host_memory import HostPlace, Place, best_place
 from unabridged.engine.plan.machine import DRIVER
+from unabridged.engine.plan.search import DENSE_BELOW
 from unabridged.models.errors import UnabridgedError
 from unabridged.models.llama import Llama
 
@@ -160,20 +162,19 @@ class Benchmark:
         head: Row = {"context": context.length, "preset": config.name, "refresh": list(config.refresh), "place": place}
         for own in (True, False):
             decoding = Decoding(self._model, config, context, own)
-            for row in decoding.rows(shares, self._arguments.steps):
-                row["memory"] = torch.cuda.max_memory_reserved(self._device)
-                yield head | row | {"floor": asdict(least), "kernels": decoding.kernels}
+            rows = [*decoding.rows(shares, self._arguments.steps)]
+            memory, kernels = torch.cuda.max_memory_reserved(self._device), decoding.kernels()
+            for row in rows:
+                yield head | row | {"floor": asdict(least), "kernels": kernels, "memory": memory}
             del decoding
             gc.collect()
             torch.cuda.empty_cache()
 
     def _configs(self) -> list[AttentionConfig]:
         arguments, window = self._arguments, self._model.config.window
-        return [
-            choose(AttentionChoice(preset=preset, refresh=refresh), window, indexed=True)
-            for preset in arguments.presets
-            for refresh in arguments.refresh
-        ]
+        pairs = itertools.product(arguments.presets, arguments.refresh)
+        configs = [choose(AttentionChoice(preset=a, refresh=b), window, indexed=True) for a, b in pairs]
+        return [replace(config, dense_below=min(config.dense_below, DENSE_BELOW)) for config in configs]
 
     def _host(self, tokens: int) -> HostPlace:
         model, chosen = self._model.config, self._arguments.place

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any
 
 from benchmarks.decode_context import Context
@@ -80,7 +79,6 @@ class Decoding:
                 row |= {"hits": {"keys": keys, "values": values}, "bus": asdict(bus) | {"total": bus.total}}
             yield row
 
-    @cached_property
     def kernels(self) -> float:
         """Of a step, by the profiler; 0 where it does not tell."""
         with self._recording():
