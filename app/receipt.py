@@ -36,14 +36,15 @@ def receipt(
         seconds_to_first_token=round(first, 3),
         seconds=round(seconds, 3),
         finish=finished.reason,
-        fetched=None if report.bus is None else _fetched(report.bus),
+        fetched=None if report.bus is None else fetched(report.bus),
         composition=plan.composition,
         left_out=plan.left_out,
         notes=notes,
     )
 
 
-def _fetched(bus: BusReport) -> Fetched:
+def fetched(bus: BusReport) -> Fetched:
+    """What an answer had of the bus, as shares."""
     keys, values = bus.keys_found + bus.keys_fetched, bus.values_found + bus.values_fetched
     return Fetched(
         keys=round(bus.keys_found / keys, 4) if keys else 1.0,

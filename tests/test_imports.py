@@ -30,6 +30,10 @@ def loaded_after(statement: str) -> set[str]:
         "unabridged.models.registry",
         "unabridged.engine.events",
         "unabridged.engine.options",
+        "unabridged.engine.plan.words",
+        "unabridged.app.planning",
+        "unabridged.app.plan_found",
+        "unabridged.app.metrics",
     ],
 )
 def test_no_inference_library_outside_the_engine_process(module: str) -> None:
