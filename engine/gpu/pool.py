@@ -23,13 +23,11 @@ from unabridged.engine.attention.stages import LayerCache
 from unabridged.engine.errors import EngineError, OutOfMemory
 from unabridged.engine.gpu.host_memory import HostMemory, Place
 from unabridged.engine.gpu.tables import Tables
-from unabridged.engine.kv.blocks import BLOCK, Blocks, Run
+from unabridged.engine.kv.blocks import BLOCK, Blocks, Run, copy_parts, packed_bytes
 
 # FP8 holds numbers to 448 times these. Un-rotated keys of known models reach about 100 and values about 30, and numbers
 # below a 64th of a scale lose digits.
 K_SCALE, V_SCALE = 0.5, 0.25
-# Tokens that are copied between the host and the device at a time.
-_PIECE = 4096
 
 
 class GpuPool:
@@ -138,9 +136,9 @@ class GpuPool:
     def read(self, runs: Sequence[Run]) -> Tensor:
         """Keys and values of runs, one after the other: `[2, L, G, N, D]` on the host, in the pool's type. Waits for
         what the current stream has queued."""
-        layers, heads, dim = self.shape
-        pages = self.pack(runs).view(self.dtype).view(2, layers, -1, heads, PAGE, dim)
-        parts = pages.transpose(2, 3).flatten(3, 4).split([_filled(run) for run in runs], dim=3)
+        self.settle()
+        packed = self._pack(runs, torch.empty(packed_bytes(self, runs), dtype=torch.uint8).view(self.dtype))
+        parts = packed.transpose(2, 3).flatten(3, 4).split([_filled(run) for run in runs], dim=3)
         return torch.cat([part[:, :, :, : run.length] for part, run in zip(parts, runs, strict=True)], dim=3)
 
     def write(self, runs: Sequence[Run], data: Tensor) -> None:
@@ -148,41 +146,54 @@ class GpuPool:
         bits = data.contiguous().view(torch.uint8).split([run.length for run in runs], dim=3)
         pad = torch.nn.functional.pad
         whole = torch.cat([pad(x, (0, 0, 0, -x.shape[3] % PAGE)) for x in bits], dim=3)
-        self.unpack(runs, whole.unflatten(3, (-1, PAGE)).transpose(2, 3).reshape(-1))
+        self._unpack(runs, whole.unflatten(3, (-1, PAGE)).transpose(2, 3).reshape(-1))
+        for run in runs if self._indexes else ():
+            self._encode(run)
 
-    def pack(self, runs: Sequence[Run]) -> Tensor:
-        """See blocks.Pool: pages as they lie, wherever they do."""
+    def take(self, runs: Sequence[Run], into: memoryview) -> None:
+        """See blocks.Pool: pages as they lie. Waits for what the current stream has queued."""
+        self.settle()
+        if self._host is None:
+            self._pack(runs, torch.frombuffer(into, dtype=self.dtype))
+        else:
+            copy_parts(self._places(self._host, runs), into)
+
+    def incoming(self, runs: Sequence[Run]) -> list[memoryview]:
+        """See blocks.Pool."""
+        if self._host is not None:
+            return self._places(self._host, runs)
+        return [memoryview(bytearray(packed_bytes(self, runs)))]
+
+    def arrived(self, runs: Sequence[Run], places: Sequence[memoryview]) -> None:
+        """See blocks.Pool. The index is brought up to date."""
+        if self._host is None:
+            self._unpack(runs, torch.frombuffer(places[0], dtype=torch.uint8))
+        for run in runs if self._indexes else ():
+            self._encode(run)
+
+    def _places(self, host: HostMemory, runs: Sequence[Run]) -> list[memoryview]:
+        planes, heads = host.tensor.view(torch.uint8).numpy(), self.shape[1]
+        spans = [(run.start // PAGE * heads, _filled(run) // PAGE * heads) for run in runs]
+        return [plane[first : first + count].reshape(-1).data for plane in planes for first, count in spans]
+
+    def _pack(self, runs: Sequence[Run], out: Tensor) -> Tensor:
+        """Copy the pages of runs, one after the other, to the host: `[2, L, n, G, PAGE, D]`."""
         layers, heads, dim = self.shape
         pages = [_filled(run) // PAGE for run in runs]
-        out = torch.empty(2, layers, sum(pages), heads, PAGE, dim, dtype=self.dtype)
-        self.settle()
+        out = out.view(2, layers, sum(pages), heads, PAGE, dim)
         for half, store in zip(out, (self.k, self.v), strict=True):
             for run, part in zip(runs, half.split(pages, dim=1), strict=True):
                 _words(part).copy_(_words(self._pages(store, run)))
-        return out.view(-1).view(torch.uint8)
+        return out
 
-    def unpack(self, runs: Sequence[Run], data: Tensor) -> None:
-        """See blocks.Pool."""
+    def _unpack(self, runs: Sequence[Run], data: Tensor) -> None:
+        """Put what `_pack` gave, in any shape and as bytes or not, into runs of as many tokens."""
         layers, heads, dim = self.shape
         pages = [_filled(run) // PAGE for run in runs]
         halves = data.view(self.dtype).view(2, layers, -1, heads, PAGE, dim)
         for half, store in zip(halves, (self.k, self.v), strict=True):
             for run, part in zip(runs, half.split(pages, dim=1), strict=True):
                 _words(self._pages(store, run)).copy_(_words(part))
-        self.arrived(runs)
-
-    def places(self, runs: Sequence[Run]) -> list[memoryview] | None:
-        """See blocks.Pool."""
-        if self._host is None:
-            return None
-        planes, heads = self._host.tensor.view(torch.uint8).numpy(), self.shape[1]
-        spans = [(run.start // PAGE * heads, _filled(run) // PAGE * heads) for run in runs]
-        return [plane[first : first + count].reshape(-1).data for plane in planes for first, count in spans]
-
-    def arrived(self, runs: Sequence[Run]) -> None:
-        """See blocks.Pool. The index is brought up to date."""
-        for run in runs if self._indexes else ():
-            self._encode(run)
 
     def settle(self) -> None:
         """Wait for what the current stream has queued, where kernels write host memory: the host may read it then."""

@@ -30,8 +30,16 @@ class Run:
         return -(-self.length // BLOCK)
 
 
+def copy_parts(parts: Iterable[memoryview], into: memoryview) -> None:
+    """Copy parts, one behind the other."""
+    at = 0
+    for part in parts:
+        into[at : at + len(part)] = part
+        at += len(part)
+
+
 def packed_bytes(pool: "Pool", runs: Iterable[Run]) -> int:
-    """What `pack` gives of these runs."""
+    """The bytes of these runs."""
     return pool.token_bytes * sum(-(-run.length // pool.page) * pool.page for run in runs)
 
 
@@ -44,7 +52,7 @@ class Pool(Protocol):
     """What cache and store need of a pool. `token_bytes`: of a token in all layers; `slots`: all that there are;
     `shape`: (L, G, D).
 
-    Packed, the KV of runs is bytes in an order that `order` names: those of whole pages of `page` tokens.
+    For files, the KV of runs is bytes in an order that `order` names: those of whole pages of `page` tokens.
     """
 
     token_bytes: int
@@ -75,21 +83,16 @@ class Pool(Protocol):
         """Put what `read` gave into runs of as many tokens."""
         ...
 
-    def pack(self, runs: Sequence[Run]) -> Tensor:
-        """The KV of runs, one after the other, as bytes on the host, copied: uint8."""
+    def take(self, runs: Sequence[Run], into: memoryview) -> None:
+        """Copy the bytes of runs."""
         ...
 
-    def unpack(self, runs: Sequence[Run], data: Tensor) -> None:
-        """Put what `pack` gave into runs of as many tokens."""
+    def incoming(self, runs: Sequence[Run]) -> list[memoryview]:
+        """Where bytes of runs are to be written, in order, by any thread. Then `arrived` is due."""
         ...
 
-    def places(self, runs: Sequence[Run]) -> list[memoryview] | None:
-        """`unpack` by hand: where the bytes go, in order, for any thread to write; None where the host does not reach
-        them. Waits for what is still to be written there. Then `arrived` is due."""
-        ...
-
-    def arrived(self, runs: Sequence[Run]) -> None:
-        """All places of these runs are written."""
+    def arrived(self, runs: Sequence[Run], places: Sequence[memoryview]) -> None:
+        """The places that `incoming` gave are all written: the runs hold it from now on."""
         ...
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unabridged.engine.errors import StoreError
+from unabridged.engine.kv.format import open_file
 from unabridged.engine.kv.shelves import Shelf, Shelves
 
 SUFFIX = ".kv"
@@ -131,7 +132,7 @@ class Folder:
 
     def _begin(self, key: str, size: int) -> tuple[int, Path]:
         path = self.path / f"{key}.{os.getpid()}-{time.monotonic_ns()}{_NEW}"
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        file = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             os.posix_fallocate(file, 0, size)

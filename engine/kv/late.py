@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from unabridged.engine.kv.blocks import Pool, Run
+from unabridged.engine.kv.blocks import Pool, Run, packed_bytes
 from unabridged.engine.kv.folder import Folder
-from unabridged.engine.kv.store import Fetch, KvStore, Packed
+from unabridged.engine.kv.format import aligned
+from unabridged.engine.kv.store import Incoming, KvStore, Outgoing
 
 # Files that are read and checked at a time.
 _READERS = 4
@@ -23,17 +24,17 @@ _MOMENT = 0.0005
 class _Expected:
     """A file that is read ahead."""
 
-    def __init__(self, fetch: Fetch, store: KvStore, readers: ThreadPoolExecutor) -> None:
-        self.fetch = fetch
+    def __init__(self, incoming: Incoming, store: KvStore, readers: ThreadPoolExecutor) -> None:
+        self.incoming = incoming
         self._unwanted = threading.Event()
-        self._reading: Future[None] = readers.submit(store.read, fetch, self._unwanted.is_set)
+        self._reading: Future[None] = readers.submit(store.read, incoming, self._unwanted.is_set)
 
     def done(self, patience: float) -> bool:
         return bool(wait([self._reading], patience).done)
 
     def finish(self) -> None:
         self._reading.result()
-        self.fetch.finish()
+        self.incoming.finish()
 
     def stop(self) -> None:
         """After this nobody writes to the runs any more."""
@@ -42,13 +43,39 @@ class _Expected:
             wait([self._reading])
 
 
+class _Buffers:
+    """Memory for copies. What the machine has once given is used again: the first use of a page takes as long as
+    several copies."""
+
+    def __init__(self) -> None:
+        self._spare: list[memoryview] = []
+        self._lock = threading.Lock()
+
+    def get(self, size: int) -> memoryview:
+        """At least `size` bytes."""
+        with self._lock:
+            buffer = self._spare.pop() if self._spare else None
+        return aligned(size) if buffer is None or len(buffer) < size else buffer
+
+    def free(self, image: memoryview) -> None:
+        """What was made of one is not needed any more."""
+        with self._lock:
+            self._spare.append(memoryview(image.obj))
+
+    def clear(self) -> None:
+        """Give back what is spare."""
+        with self._lock:
+            self._spare.clear()
+
+
 class LateStore:
     """See the module. One thread uses it, the pool's."""
 
     def __init__(self, store: KvStore, most: int) -> None:
         """`most`: bytes that may wait; a single segment of more waits alone."""
         self._store, self._most = store, most
-        self._waiting: deque[tuple[str, Packed]] = deque()
+        self._waiting: deque[tuple[str, Outgoing]] = deque()
+        self._buffers = _Buffers()
         self._bytes = 0
         self._failed: Exception | None = None
         self._expected: dict[str, _Expected] = {}
@@ -76,7 +103,7 @@ class LateStore:
         """Begin to read and check the KV of `key`. The runs are not to be used for anything else until `load` or
         `forget`."""
         if key not in self._expected:
-            self._expected[key] = _Expected(Fetch(key, pool, runs), self._store, self._readers)
+            self._expected[key] = _Expected(Incoming(key, pool, runs), self._store, self._readers)
 
     def ready(self, key: str) -> bool:
         """Whether a file that is expected has been read. Waits a moment for it, too short to be seen in an answer."""
@@ -104,13 +131,14 @@ class LateStore:
     def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Copy the KV in `runs`, to be written under `key`. Raises the error of an earlier one, a StoreError but for a
         defect of ours, and then it and what waited is not written."""
+        size = packed_bytes(pool, runs)
         with self._changed:
             self._raise()
-            packed = Packed.of(pool, runs)
-            size = packed.data.nbytes
             self._changed.wait_for(lambda: not self._bytes or self._bytes + size <= self._most)
             self._raise()
-            self._waiting.append((key, packed))
+        outgoing = Outgoing.of(pool, runs, self._buffers.get)
+        with self._changed:
+            self._waiting.append((key, outgoing))
             self._bytes += size
             self._changed.notify_all()
 
@@ -119,7 +147,10 @@ class LateStore:
         with self._changed:
             self._changed.wait_for(lambda: not self._bytes, _MOMENT)
             self._raise()
-            return not self._bytes
+            if self._bytes:
+                return False
+        self._buffers.clear()
+        return True
 
     def close(self) -> None:
         """Wait until all is written, or failed."""
@@ -141,20 +172,19 @@ class LateStore:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
                 if not self._waiting:
                     return
-                key, packed = self._waiting[0]
-            failed = self._put(key, packed)
+                key, outgoing = self._waiting[0]
+            failed = self._put(key, outgoing)
             with self._changed:
-                if failed is None:
-                    self._waiting.popleft()
-                    self._bytes -= packed.data.nbytes
-                else:
-                    self._waiting.clear()
-                    self._bytes, self._failed = 0, failed
+                gone = [self._waiting.popleft() for _ in range(1 if failed is None else len(self._waiting))]
+                self._bytes -= sum(one.size for _, one in gone)
+                self._failed = failed or self._failed
                 self._changed.notify_all()
+            for _, one in gone:
+                self._buffers.free(one.image)
 
-    def _put(self, key: str, packed: Packed) -> Exception | None:
+    def _put(self, key: str, outgoing: Outgoing) -> Exception | None:
         try:
-            self._store.put(key, packed)
+            self._store.put(key, outgoing)
         except Exception as error:
             # Whatever it is: who saves next would wait for a thread that has ended.
             return error

@@ -7,7 +7,6 @@ runs of slots and any set of its keys is one gather. The pool does not know what
 L layers, G key/value heads, S slots, D head dimension.
 """
 
-import itertools
 import mmap
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unabridged.engine.kv import memory
-from unabridged.engine.kv.blocks import BLOCK, Blocks, Run, whole_blocks
+from unabridged.engine.kv.blocks import BLOCK, Blocks, Run, copy_parts, whole_blocks
 
 
 class KvPool:
@@ -61,24 +60,22 @@ class KvPool:
             slots = slice(run.start, run.start + run.length)
             self.k[:, :, slots], self.v[:, :, slots] = k, v
 
-    def pack(self, runs: Sequence[Run]) -> Tensor:
+    def take(self, runs: Sequence[Run], into: memoryview) -> None:
         """See blocks.Pool."""
-        return self.read(runs).view(-1).view(torch.uint8)
+        copy_parts(self.incoming(runs), into)
 
-    def unpack(self, runs: Sequence[Run], data: Tensor) -> None:
-        """See blocks.Pool."""
-        layers, heads, dim = self.shape
-        self.write(runs, data.view(self.dtype).view(2, layers, heads, -1, dim))
-
-    def places(self, runs: Sequence[Run]) -> list[memoryview]:
+    def incoming(self, runs: Sequence[Run]) -> list[memoryview]:
         """See blocks.Pool."""
         layers, heads, dim = self.shape
         whole, row = memoryview(self._memory), dim * self.dtype.itemsize
-        starts = [plane * self.slots + run.start for plane in range(2 * layers * heads) for run in runs]
-        sizes = itertools.cycle(run.length * row for run in runs)
-        return [whole[start * row :][:size] for start, size in zip(starts, sizes, strict=False)]
+        spans = [
+            ((plane * self.slots + run.start) * row, run.length * row)
+            for plane in range(2 * layers * heads)
+            for run in runs
+        ]
+        return [whole[start : start + size] for start, size in spans]
 
-    def arrived(self, runs: Sequence[Run]) -> None:
+    def arrived(self, runs: Sequence[Run], places: Sequence[memoryview]) -> None:
         """See blocks.Pool. Nothing is kept of what lies there."""
 
     def close(self) -> None:

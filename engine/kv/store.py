@@ -8,12 +8,12 @@ store knows keys and bytes, not tokens or models. Any thread may use it; pools w
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from unabridged import __version__
 from unabridged.engine.errors import StoreError
@@ -23,57 +23,51 @@ from unabridged.engine.kv.format import (
     MAGIC,
     PAGE,
     PIECE,
-    Checksum,
     Damaged,
     Header,
-    Stopped,
+    aligned,
     file_bytes,
+    open_file,
+    pieces,
     read_header,
-    read_into,
+    write,
 )
 from unabridged.engine.kv.shelves import release
 
 # To be raised when the same model and tokens give other keys or values than before, within one release.
 _COMPUTED = 1
-# Places of one system call.
-_PLACES = 1024
 
 
 @dataclass(frozen=True)
-class Packed:
-    """KV on its way to the disk. `data`: uint8."""
+class Outgoing:
+    """KV on its way to the disk: an image of its file, without the header."""
 
     form: str
     tokens: int
-    data: Tensor
+    size: int
+    image: memoryview
 
     @classmethod
-    def of(cls, pool: Pool, runs: Sequence[Run]) -> "Packed":
-        """The KV in `runs`, copied."""
-        form, tokens, _ = _shape(pool, runs)
-        return cls(form, tokens, pool.pack(runs))
+    def of(cls, pool: Pool, runs: Sequence[Run], buffer: Callable[[int], memoryview] = aligned) -> "Outgoing":
+        """A copy of the KV in `runs`. `buffer`: gives `aligned` memory of at least so many bytes."""
+        form, tokens, size = _shape(pool, runs)
+        image = buffer(file_bytes(size))[: file_bytes(size)]
+        pool.take(runs, image[PAGE : PAGE + size])
+        filler = len(image) - PAGE - size
+        image[PAGE + size :] = bytes(filler)
+        return cls(form, tokens, size, image)
 
 
-class Fetch:
+class Incoming:
     """KV on its way from the disk into `runs`. Made and finished by the pool's thread, read by any."""
 
     def __init__(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
-        self.key, self.shape = key, _shape(pool, runs)
+        self.key, self.shape, self.places = key, _shape(pool, runs), pool.incoming(runs)
         self._pool, self._runs = pool, runs
-        self._places = pool.places(runs)
-        self._data = torch.empty(self.shape[2] if self._places is None else 0, dtype=torch.uint8)
-
-    @property
-    def places(self) -> Sequence[memoryview]:
-        """Where the bytes go."""
-        return [_bytes(self._data)] if self._places is None else self._places
 
     def finish(self) -> None:
         """All of it is read and right: the runs hold it from now on."""
-        if self._places is None:
-            self._pool.unpack(self._runs, self._data)
-        else:
-            self._pool.arrived(self._runs)
+        self._pool.arrived(self._runs, self.places)
 
 
 class KvStore:
@@ -82,6 +76,7 @@ class KvStore:
     def __init__(self, folder: Path, quota_bytes: int) -> None:
         """Raises StoreError when the folder cannot be made or listed."""
         self.folder = Folder(folder, quota_bytes)
+        self._own = threading.local()
 
     def has(self, key: str) -> bool:
         """Whether a file of this key is there; whether it is whole shows when it is loaded."""
@@ -90,21 +85,21 @@ class KvStore:
     def load(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Copy the KV of `key` into `runs`. Raises StoreError after deleting a file that is not exactly right: what the
         runs hold then is undefined."""
-        fetch = Fetch(key, pool, runs)
-        self.read(fetch)
-        fetch.finish()
+        incoming = Incoming(key, pool, runs)
+        self.read(incoming)
+        incoming.finish()
 
-    def read(self, fetch: Fetch, stopped: Callable[[], bool] = lambda: False) -> None:
+    def read(self, incoming: Incoming, stopped: Callable[[], bool] = lambda: False) -> None:
         """The part of `load` that takes time. Raises StoreError as `load`, and Stopped within some MB after `stopped`
         has become true."""
-        path = self.folder.file(fetch.key)
+        path = self.folder.file(incoming.key)
         try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            file = open_file(path, os.O_RDONLY)
             try:
-                header = read_header(file, fetch.key)
-                if (header.form, header.tokens, header.size) != fetch.shape:
+                header = read_header(file, incoming.key)
+                if (header.form, header.tokens, header.size) != incoming.shape:
                     raise Damaged("it is of another kind")
-                _read(file, header, fetch.places, stopped)
+                _scatter(pieces(file, header, self._buffer(), stopped), incoming.places)
             finally:
                 os.close(file)
         except Damaged as error:
@@ -113,22 +108,24 @@ class KvStore:
             raise StoreError(f"stored KV {path.name} is unusable ({error})") from error
         except OSError as error:
             raise StoreError(f"stored KV {path.name} cannot be read ({error.strerror or error})") from error
-        self.folder.touch(fetch.key)
+        self.folder.touch(incoming.key)
 
     def save(self, key: str, pool: Pool, runs: Sequence[Run]) -> None:
         """Write the KV in `runs` under `key`. Raises StoreError and leaves no partial file."""
-        self.put(key, Packed.of(pool, runs))
+        self.put(key, Outgoing.of(pool, runs))
 
-    def put(self, key: str, packed: Packed) -> None:
-        """`save` of what was packed. Raises StoreError and leaves no partial file."""
-        raw = _bytes(packed.data)
-        header = Header(key=key, form=packed.form, tokens=packed.tokens, size=len(raw))
-        checksum = Checksum(header)
-        with self.folder.writing(key, file_bytes(len(raw))) as file:
-            for at in range(0, len(raw), PIECE):
-                checksum.update(raw[at : at + PIECE])
-                _write(file, raw[at : at + PIECE], PAGE + at)
-            _write(file, memoryview(header.sealed(checksum).page()), 0)
+    def put(self, key: str, outgoing: Outgoing) -> None:
+        """`save` of what was taken. Raises StoreError and leaves no partial file."""
+        header = Header(key=key, form=outgoing.form, tokens=outgoing.tokens, size=outgoing.size)
+        with self.folder.writing(key, len(outgoing.image)) as file:
+            write(file, header, outgoing.image)
+
+    def _buffer(self) -> memoryview:
+        """Memory for a piece, this thread's."""
+        if not hasattr(self._own, "buffer"):
+            self._own.buffer = aligned(PIECE)
+        buffer: memoryview = self._own.buffer
+        return buffer
 
 
 def fingerprint(weights: str, tokenizer: str, *form: str) -> str:
@@ -145,39 +142,14 @@ def _shape(pool: Pool, runs: Sequence[Run]) -> tuple[str, int, int]:
     return form, sum(run.length for run in runs), packed_bytes(pool, runs)
 
 
-def _read(file: int, header: Header, places: Sequence[memoryview], stopped: Callable[[], bool]) -> None:
-    """Fill places with the bytes behind the header. Raises Damaged when they are not those that were written."""
-    checksum, at = Checksum(header), PAGE
-    for batch in _batches(places):
-        if stopped():
-            raise Stopped
-        at = read_into(file, batch, at)
-        for place in batch:
-            checksum.update(place)
-    if checksum.text() != header.checksum:
-        raise Damaged("its checksum is wrong")
-
-
-def _batches(places: Sequence[memoryview]) -> Iterator[list[memoryview]]:
-    """The same places, cut, so many together as are read at a time."""
-    batch: list[memoryview] = []
-    size = 0
-    for place in places:
-        for at in range(0, len(place), PIECE):
-            batch.append(place[at : at + PIECE])
-            size += len(batch[-1])
-            if size >= PIECE or len(batch) == _PLACES:
-                yield batch
-                batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _write(file: int, data: memoryview, at: int) -> None:
-    while data:
-        done = os.pwrite(file, data, at)
-        data, at = data[done:], at + done
-
-
-def _bytes(data: Tensor) -> memoryview:
-    return memoryview(data.numpy().data)
+def _scatter(pieces: Iterable[memoryview], places: Iterable[memoryview]) -> None:
+    """Copy pieces, one behind the other, into places, one behind the other. Other threads go on meanwhile."""
+    places, place = iter(places), np.zeros(0, dtype=np.uint8)
+    for piece in pieces:
+        source = np.frombuffer(piece, dtype=np.uint8)
+        while len(source):
+            if not len(place):
+                place = np.frombuffer(next(places), dtype=np.uint8)
+            count = min(len(place), len(source))
+            np.copyto(place[:count], source[:count])
+            place, source = place[count:], source[count:]

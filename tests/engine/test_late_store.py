@@ -12,7 +12,7 @@ from unabridged.engine.errors import StoreError
 from unabridged.engine.kv.blocks import Run
 from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.pool import KvPool
-from unabridged.engine.kv.store import KvStore, Packed
+from unabridged.engine.kv.store import KvStore, Outgoing
 
 
 class Held(KvStore):
@@ -22,9 +22,9 @@ class Held(KvStore):
         super().__init__(folder, 1 << 30)
         self.let = threading.Semaphore(0)
 
-    def put(self, key: str, packed: Packed) -> None:
+    def put(self, key: str, outgoing: Outgoing) -> None:
         self.let.acquire()
-        super().put(key, packed)
+        super().put(key, outgoing)
 
 
 def pool() -> KvPool:

@@ -17,7 +17,7 @@ from unabridged.engine.kv.blocks import Run
 from unabridged.engine.kv.format import PAGE, Damaged, Stopped, check
 from unabridged.engine.kv.pool import KvPool
 from unabridged.engine.kv.shelves import Shelf
-from unabridged.engine.kv.store import Fetch, KvStore, Packed, fingerprint
+from unabridged.engine.kv.store import Incoming, KvStore, Outgoing, fingerprint
 
 
 def make_pool(blocks: int = 8, dtype: torch.dtype = torch.float16) -> KvPool:
@@ -54,17 +54,22 @@ def test_a_pool_that_the_host_does_not_reach_gets_the_same(tmp_path: Path, monke
     store, pool, runs = stored(tmp_path)
     expected = pool.read(runs)
     pool.k.zero_()
-    monkeypatch.setattr(pool, "places", lambda runs: None)
+    monkeypatch.setattr(pool, "incoming", lambda runs: [memoryview(bytearray(100 * pool.token_bytes))])
+
+    def arrived(runs: list[Run], places: list[memoryview]) -> None:
+        pool.write(runs, torch.frombuffer(places[0], dtype=pool.dtype).view(2, *pool.shape[:2], 100, pool.shape[2]))
+
+    monkeypatch.setattr(pool, "arrived", arrived)
     store.load("k", pool, runs)
     assert torch.equal(pool.read(runs), expected)
 
 
 def test_any_changed_bit_is_seen_and_the_file_is_deleted(tmp_path: Path) -> None:
     store, pool, runs = stored(tmp_path, tokens=1)
-    path, packed = tmp_path / "k.kv", Packed.of(pool, runs)
+    path, outgoing = tmp_path / "k.kv", Outgoing.of(pool, runs)
     size = path.stat().st_size
     for at in (*range(0, PAGE, 97), *range(PAGE, size, 41), size - 1):
-        store.put("k", packed)
+        store.put("k", outgoing)
         data = bytearray(path.read_bytes())
         data[at] ^= 1 << at % 8
         path.write_bytes(data)
@@ -118,7 +123,7 @@ def test_a_file_that_cannot_be_read_now_is_not_deleted(tmp_path: Path) -> None:
 def test_reading_ends_when_it_is_not_wanted(tmp_path: Path) -> None:
     store, pool, runs = stored(tmp_path)
     with pytest.raises(Stopped):
-        store.read(Fetch("k", pool, runs), lambda: True)
+        store.read(Incoming("k", pool, runs), lambda: True)
     assert store.has("k")
 
 
@@ -203,7 +208,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_an_error_and_what_was_stored_stays(small_disk: Path) -> None:
     store, pool, runs = stored(small_disk, "a", 400)
     store.save("b", pool, runs)
-    with pytest.raises(StoreError, match=r"the disk of .* has [\d,]+ bytes to spare, KV of 80,896 is to be stored"):
+    with pytest.raises(StoreError, match=r"the disk of .* has [\d,]+ bytes to spare, KV of 81,920 is to be stored"):
         store.save("c", pool, runs)
     assert files(small_disk) == ["a.kv", "b.kv"]
     store.load("a", pool, runs)
@@ -229,16 +234,14 @@ _WRITER = """
 import os, sys
 from pathlib import Path
 from unabridged.engine.kv.folder import Folder
-from unabridged.engine.kv.format import Checksum, Header, check, file_bytes
+from unabridged.engine.kv.format import Header, aligned, check, file_bytes, write
 size, folder = int(sys.argv[2]), Folder(Path(sys.argv[1]), 5 * file_bytes(int(sys.argv[2])))
 for number in range(40):
     key = f"{sys.argv[3]}{number}"
-    header, data = Header(key=key, form="", tokens=1, size=size), memoryview(os.urandom(size))
-    checksum = Checksum(header)
-    checksum.update(data)
-    with folder.writing(key, file_bytes(size)) as file:
-        os.pwrite(file, header.sealed(checksum).page(), 0)
-        os.pwrite(file, data, file_bytes(0))
+    header, image = Header(key=key, form="", tokens=1, size=size), aligned(file_bytes(size))
+    image[4096 : 4096 + size] = os.urandom(size)
+    with folder.writing(key, len(image)) as file:
+        write(file, header, image)
     for other in folder.stored()[-2:]:
         try:
             check(other.path)
