@@ -23,11 +23,14 @@ LEAST = (8, 0)
 def load(model_dir: Path, options: EngineOptions) -> Backend:
     """The GPU's backend, or the CPU's where there is no GPU or it cannot run this model. Raises what TorchBackend does.
 
-    A GPU that is there and not used is a note of `ready`.
+    A GPU that is there and not used is a note of `ready`. What was asked of its memory and does not fit is no reason to
+    compute elsewhere: OutOfMemory says what would.
     """
     try:
         return load_gpu(model_dir, options)
     except (EngineUnavailable, ModelUnsupported, OutOfMemory) as error:
+        if isinstance(error, OutOfMemory) and _asks(options):
+            raise
         log.info("the CPU is used: %s", error)
         notes = (_not_used(error),) if torch.cuda.is_available() else ()
     # What was loaded before that is other programs' again.
@@ -82,6 +85,10 @@ def _check_triton() -> None:
         raise EngineUnavailable(
             f"Triton does not start: {why}", "install a C compiler and Python's headers: apt install gcc python3-dev"
         ) from error
+
+
+def _asks(options: EngineOptions) -> bool:
+    return options.place != "auto" or options.context_tokens > 0 or options.vram_bytes > 0
 
 
 def _not_used(error: UnabridgedError) -> str:

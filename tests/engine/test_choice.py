@@ -45,6 +45,8 @@ def card(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 9))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA GeForce RTX 4090")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (23 << 30, 24 << 30))
 
 
 @pytest.mark.usefixtures("card")
@@ -76,6 +78,16 @@ def test_a_gpu_that_others_fill_is_not_used(tmp_path: Path, monkeypatch: pytest.
     ready = choice.load(model, options).ready()
     assert ready.device == "cpu"
     assert ready.notes[0].startswith("the GPU is not used: the GPU's memory does not hold tiny")
+
+
+@pytest.mark.usefixtures("card")
+def test_what_was_asked_of_the_gpu_and_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "check_gpu", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1 << 20, 24 << 30))
+    model, options = save_tiny(tmp_path / "tiny"), EngineOptions(threads=1, kv_bytes=1 << 20)
+    assert choice.load(model, options).ready().notes[0].startswith("the GPU is not used: 64 tokens of tiny need")
+    with pytest.raises(OutOfMemory, match="4,096 tokens of tiny need"):
+        choice.load(model, EngineOptions(threads=1, context_tokens=4096))
 
 
 def test_eight_bits_are_for_gpus(tmp_path: Path) -> None:
