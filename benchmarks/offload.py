@@ -16,7 +16,7 @@ engine   The engine as the memory plan sizes it for one answer at a time. Prefil
          answer, and the GPU memory at most against the plan.
 disk     Writing and restoring --disk-gib of the pool, beside dd.
 
-Ratios are to rows of the same run with all on the GPU. Writes benchmarks/results/offload.json; see benchmarks.scale.
+Ratios are to rows of the same run with all on the GPU. Writes benchmarks/results/offload.json.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.decode_context import Context
+from benchmarks.decode_context import Context, token_bytes
 from benchmarks.decode_floor import floor
 from benchmarks.gpu import card, copy_bandwidth, require_gpu, say
 from benchmarks.loaded import add_model, folder_of, loaded
@@ -143,7 +143,7 @@ class Benchmark:
     def disk(self, folder: Path | None) -> None:
         """The pool and a disk."""
         size, model = round(self._arguments.disk_gib * GIB), self._model.config
-        tokens = size // (2 * model.layers * model.kv_heads * model.head_dim) // 4096 * 4096
+        tokens = size // token_bytes(model, torch.float8_e4m3fn, ()) // 4096 * 4096
         for place in (self._host(tokens), "device"):
             with self._guarded(f"disk and {place} memory"), tempfile.TemporaryDirectory(dir=folder) as inside:
                 context = Context(model, tokens, 1, torch.float8_e4m3fn, place, self._device)
@@ -177,9 +177,8 @@ class Benchmark:
         return [replace(config, dense_below=min(config.dense_below, DENSE_BELOW)) for config in configs]
 
     def _host(self, tokens: int) -> HostPlace:
-        model, chosen = self._model.config, self._arguments.place
-        best = best_place(self._device, tokens * 2 * model.layers * model.kv_heads * model.head_dim)
-        return best if chosen == "auto" else chosen
+        size, chosen = tokens * token_bytes(self._model.config, torch.float8_e4m3fn, ()), self._arguments.place
+        return best_place(self._device, size) if chosen == "auto" else chosen
 
     @contextmanager
     def _held(self, place: Place) -> Iterator[None]:

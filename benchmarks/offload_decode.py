@@ -71,8 +71,8 @@ class Decoding:
                 "captured": asdict(self.captured),
             }
             if before is not None and after is not None:
-                # One more step than is timed.
-                done = len(gpu) + 1
+                # Two more steps than are timed.
+                done = len(gpu) + 2
                 found, fetched = after.found - before.found, after.fetched - before.fetched
                 keys, values = (found.sum(1) / (found + fetched).sum(1).clamp(min=1)).tolist()
                 bus = bus_of(self._model.config, self._config, self._context, fetched.sum().item() / done)

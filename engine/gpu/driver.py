@@ -19,6 +19,8 @@ HOST_POINTER_FOR_REGISTERED = 91
 # CUmem_advise, and the device number that stands for the host.
 _PREFERRED_LOCATION, _ACCESSED_BY, _HOST = 3, 5, -1
 _ATTACH_GLOBAL = 1
+# Host memory that kernels reach: CU_MEMHOSTALLOC_DEVICEMAP and CU_MEMHOSTREGISTER_DEVICEMAP.
+_MAPPED = 2
 _OUT_OF_MEMORY = 2
 
 
@@ -63,7 +65,7 @@ class Driver:
         """The address of `size` bytes of host memory that the GPU reaches, all taken at once."""
         address = c_void_p()
         with self._current():
-            self._call("cuMemHostAlloc", byref(address), c_size_t(size), c_uint(0))
+            self._call("cuMemHostAlloc", byref(address), c_size_t(size), c_uint(_MAPPED))
         return address.value or 0
 
     def free_pinned(self, address: int) -> None:
@@ -75,7 +77,7 @@ class Driver:
     def register(self, address: int, size: int) -> None:
         """Pin whole pages of host memory, so that the GPU reaches them at their own address."""
         with self._current():
-            self._call("cuMemHostRegister_v2", c_void_p(address), c_size_t(size), c_uint(0))
+            self._call("cuMemHostRegister_v2", c_void_p(address), c_size_t(size), c_uint(_MAPPED))
 
     def unregister(self, address: int) -> None:
         """Let registered pages go. The GPU has ended what used them (`synchronize`)."""
