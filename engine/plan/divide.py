@@ -3,19 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from unabridged.engine.errors import OutOfMemory
+from unabridged.engine.errors import EngineUnavailable, OutOfMemory
 from unabridged.engine.plan.machine import Machine, free_for
-from unabridged.engine.plan.plan import Place, Plan, Subject, Wish
+from unabridged.engine.plan.plan import Plan, Subject, Wish
 from unabridged.engine.plan.search import Search
 
-_PLACES: dict[str, tuple[Place, ...]] = {"auto": ("gpu", "host"), "gpu": ("gpu",), "host": ("host",)}
 _OTHERWISE = "close other programs on it, take a smaller model, or unabridged config set engine.device cpu"
 
 
 def divide(subject: Subject, machine: Machine, wish: Wish) -> Plan:
     """How the machine's memory is divided. Raises OutOfMemory where what is asked for does not fit, with what would;
-    ValueError for settings of attention that a pool in the host does not serve."""
+    EngineUnavailable where keys and values shall lie in the host, and the engine's attention is none for that."""
     search = Search(subject, machine, wish)
+    if wish.place == "host" and search.unserved:
+        raise EngineUnavailable(f"attention {search.unserved}", "engine.place gpu, or another engine.preset")
     found = search.find()
     if found is None:
         raise OutOfMemory(_short(search), _ways_out(search))
@@ -30,7 +31,7 @@ def gib(size: int) -> str:
 def _least(search: Search) -> Plan:
     """What would take the least of that which is asked for, where least is missing."""
     tokens, machine = search.wanted if search.wish.context else search.of_use, search.machine
-    plans = (search.least(place, tokens) for place in _PLACES[search.wish.place])
+    plans = (search.least(place, tokens) for place in search.places)
     return min(plans, key=lambda plan: ((plan.vram > machine.vram) + (plan.ram > machine.ram), plan.vram))
 
 
@@ -53,7 +54,7 @@ def _ways_out(search: Search) -> str:
 
 def _ways(search: Search) -> Iterator[str]:
     subject, machine, wish = search.subject, search.machine, search.wish
-    most = max(search.most_at_all(place) for place in _PLACES[wish.place])
+    most = max(search.most_at_all(place) for place in search.places)
     if most >= search.of_use:
         yield f"{most:,} tokens (engine.context_tokens)"
     if wish.slots > 1 and Search(subject, machine, replace(wish, slots=1)).find():
@@ -61,7 +62,7 @@ def _ways(search: Search) -> Iterator[str]:
     small = replace(subject, kind="float8_e4m3fn")
     if subject.eight and subject.kind != small.kind and Search(small, machine, wish).find():
         yield f"keys and values in 8 bits (engine.kv_dtype {small.kind})"
-    if wish.place == "gpu" and Search(subject, machine, replace(wish, place="host")).find():
+    if wish.place == "gpu" and not search.unserved and Search(subject, machine, replace(wish, place="host")).find():
         yield "keys and values in host memory (engine.place host)"
     plan = _least(search)
     if plan.vram <= machine.vram and plan.ram > machine.ram:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unabridged.engine.attention.limits import BLOCK, CONTEXTS, PAGE, PIECE
-from unabridged.engine.gpu.bank_pages import BankRoom
+from unabridged.engine.gpu.bank_pages import BankPages, BankRoom
 from unabridged.engine.plan.kv import Kv
 from unabridged.engine.plan.machine import DRIVER, Machine
 from unabridged.engine.plan.plan import Part, Place, Plan, Subject, Wish
@@ -30,7 +30,8 @@ _MOST_TOKENS = 1 << 30
 
 
 class Search:
-    """Plans of a subject on a machine: the one that does what is asked, and others."""
+    """Plans of a subject on a machine: the one that does what is asked, and others. `unserved`: why a pool in the host
+    does not serve the engine's attention, "" where it does."""
 
     def __init__(self, subject: Subject, machine: Machine, wish: Wish) -> None:
         self.subject, self.machine, self.wish = subject, machine, wish
@@ -39,14 +40,21 @@ class Search:
         self._counts = (wish.slots,) if wish.slots else _COUNTS
         self.wanted = -(-(wish.context or subject.config.window) // BLOCK) * BLOCK
         self.of_use = BLOCK if wish.pool else _LEAST
+        self.unserved = _unserved(subject)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where keys and values may lie."""
+        if self.wish.place == "auto":
+            return ("gpu",) if self.unserved else ("gpu", "host")
+        return (self.wish.place,)
 
     def find(self) -> Plan | None:
-        """The plan that does what is asked. ValueError for settings that a pool in the host does not serve."""
-        place = self.wish.place
-        gpu = self._on_gpu() if place != "host" else None
-        if gpu is not None and (place == "gpu" or gpu.tokens >= self.wanted):
+        """The plan that does what is asked."""
+        gpu = self._on_gpu() if "gpu" in self.places else None
+        if gpu is not None and (gpu.tokens >= self.wanted or "host" not in self.places):
             return gpu
-        host = self._in_host() if place != "gpu" else None
+        host = self._in_host() if "host" in self.places else None
         found = [plan for plan in (host, gpu) if plan is not None]
         return max(found, key=lambda plan: plan.tokens) if found else None
 
@@ -121,6 +129,14 @@ class Search:
     def _fits(self, plan: Plan) -> bool:
         limit = self.wish.pool or self.taken(plan)
         return plan.vram <= self.machine.vram and plan.ram <= self.machine.ram and self.taken(plan) <= limit
+
+
+def _unserved(subject: Subject) -> str:
+    try:
+        BankPages.of(subject.attention, subject.config.layers)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _banks(banks: BankRoom, kv: Kv) -> list[Part]:

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.tiny import save_tiny
 
 from unabridged.engine.attention.config import for_window
-from unabridged.engine.errors import OutOfMemory
+from unabridged.engine.errors import EngineUnavailable, OutOfMemory
 from unabridged.engine.kv import memory
 from unabridged.engine.plan.divide import divide
 from unabridged.engine.plan.machine import Machine, disk, free_for, usable
@@ -149,6 +149,14 @@ def test_too_little_of_the_gpus_memory_is_told_with_what_would_fit(llama: Subjec
     assert "keys and values in host memory (engine.place host)" in said
     assert offered(said) < 200_000
     assert "8 bits" not in refused(replace(wide, eight=False), on(24), Wish(context=200_000, place="gpu"))
+
+
+def test_attention_that_the_host_does_not_serve_keeps_to_the_gpu(llama: Subject) -> None:
+    odd = replace(llama, attention=replace(llama.attention, sink=17))
+    assert divide(odd, on(24), Wish()).place == "gpu"
+    assert "of host memory" not in refused(odd, on(24), Wish(context=MILLION))
+    with pytest.raises(EngineUnavailable, match="sink = 17 with the KV in host memory"):
+        divide(odd, on(24), Wish(place="host"))
 
 
 def test_a_limit_of_the_pool_holds_wherever_it_lies(llama: Subject) -> None:
