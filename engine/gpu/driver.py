@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
-from unabridged.engine.errors import EngineUnavailable, OutOfMemory
+from unabridged.engine.errors import EngineError, EngineUnavailable, OutOfMemory
 
 _LIBRARY = "libcuda.so.1"
 # CUdevice_attribute
@@ -50,9 +50,13 @@ class Driver:
         address = c_uint64()
         with self._current():
             self._call("cuMemAllocManaged", byref(address), c_size_t(size), c_uint(_ATTACH_GLOBAL))
-            # The first form of the call: later ones take a struct, and drivers keep this one.
-            for advice, where in ((_PREFERRED_LOCATION, c_int(_HOST)), (_ACCESSED_BY, self._device)):
-                self._call("cuMemAdvise", address, c_size_t(size), c_int(advice), where)
+            try:
+                # The first form of the call: later ones take a struct, and drivers keep this one.
+                for advice, where in ((_PREFERRED_LOCATION, c_int(_HOST)), (_ACCESSED_BY, self._device)):
+                    self._call("cuMemAdvise", address, c_size_t(size), c_int(advice), where)
+            except EngineError:
+                self._call("cuMemFree_v2", address)
+                raise
         return address.value
 
     def free_managed(self, address: int) -> None:
@@ -105,7 +109,7 @@ class Driver:
         self._library.cuGetErrorName(c_int(code), byref(text))
         message = f"{name} of the GPU's driver failed: {(text.value or b'an unknown error').decode()} ({code})"
         if code == _OUT_OF_MEMORY:
-            raise OutOfMemory(message, "close other programs, or lower the engine's kv_bytes")
+            raise OutOfMemory(message, "close other programs, or lower engine.kv_memory_mib")
         raise EngineUnavailable(message, _WAY_OUT)
 
 
