@@ -46,7 +46,7 @@ class EngineSettings(Group):
     context_tokens: int = Field(default=0, ge=0)
     """Tokens of context that a GPU shall hold; 0 takes the model's window, and more where there is room."""
     slots: int = Field(default=0, ge=0, le=64)
-    """Questions that a GPU answers at a time; 0 lets the engine choose. The CPU answers one after the other."""
+    """Questions that a GPU answers at a time; 0 takes 8, or what leaves room. The CPU answers one after the other."""
     kv_dtype: Literal["auto", "float8_e4m3fn", "bfloat16", "float16", "float32"] = "auto"
     """How keys and values are stored; "auto": float16 on the CPU, float8_e4m3fn on a GPU that can, else bfloat16."""
     int8_head: bool = False
@@ -54,7 +54,7 @@ class EngineSettings(Group):
     threads: int = Field(default=0, ge=0, le=1024)
     """CPU threads of the engine; 0 takes one per core that this process may use."""
     kv_memory_mib: int = Field(default=0, ge=0)
-    """Memory for keys and values in MiB, the GPU's if one is used; 0 takes a share of what is free at the start."""
+    """Memory for keys and values in MiB, wherever they lie; 0 takes what the plan gives, on the CPU a share."""
     store_mib: int = Field(default=16384, ge=0)
     """Disk for stored keys and values in MiB, so that documents are read once; 0 stores none."""
     segment_tokens: int = Field(default=0, ge=0)

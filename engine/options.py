@@ -23,7 +23,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     place: Place = "auto"  # of a GPU's KV pool; "auto": the GPU's memory if it holds `context_tokens`, else the host's
     vram_bytes: int = 0  # of the GPU's memory that the engine may take; 0: all that is free
     context_tokens: int = 0  # that a GPU's KV pool shall hold; 0: the model's window, and more where there is room
-    kv_bytes: int = 0  # memory of the KV pool; 0: 60 % of the host's that is free, or what a GPU has left
+    kv_bytes: int = 0  # memory of the KV pool; 0: on the CPU 60 % of what is free, on a GPU what the plan gives
     kv_dtype: KvType = "auto"  # storage; "auto": float16 on the CPU, on a GPU float8_e4m3fn where it can, else bfloat16
     head_bits: Literal[8, 16] = 16  # of embedding and LM head; 8 takes half of their memory, with a scale a row
     slots: int = 0  # requests that run at a time on a GPU; 0: 8, or what leaves room. The CPU runs one

@@ -160,6 +160,9 @@ class GpuBackend:
         """See engine.backend.Backend. What waits for the disk is written first."""
         if self._store is not None:
             self._store.close()
+        if taken := memory.most_taken(self._device):
+            planned = self._plan.vram
+            log.info("GPU memory at most %s, %.1f %% of the plan", f"{taken:,}", 100 * taken / planned)
         self._cache.pool.close()
 
     def _choose(self, choice: AttentionChoice) -> AttentionConfig:

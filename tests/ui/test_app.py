@@ -492,6 +492,10 @@ class TestServer:
     async def test_engine_states_are_shown(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:
             assert "● ready" in str(it.status.state.render())
+            engine = EngineHealth(state="ready", max_context=1_000_000, place="host")
+            server.state = Health(status="ok", version="0", pid=1, engine=engine)
+            await it.main._poll()
+            await it.until(lambda: "room for 1.0M tokens in host memory" in str(it.status.state.render()))
             engine = EngineHealth(state="restarting", message="killed by signal 9")
             server.state = Health(status="starting", version="0", pid=1, engine=engine)
             await it.main._poll()
