@@ -21,7 +21,7 @@ from unabridged.engine.layout import Layout, filled
 from unabridged.engine.runner import CourseT, Runner
 
 # Stored segments that are asked for ahead of the one that is loaded.
-_EXPECTED = 8
+_EXPECTED = 12
 
 
 @dataclass

@@ -17,7 +17,7 @@ from unabridged.engine.kv.format import aligned
 from unabridged.engine.kv.store import Incoming, KvStore, Outgoing
 
 # Files that are read and checked at a time.
-_READERS = 4
+_READERS = 8
 _MOMENT = 0.0005
 
 
