@@ -5,7 +5,7 @@ has free: an error in one line instead of a killed process. Which kind of memory
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -38,10 +38,14 @@ class HostMemory:
         self._held = np.zeros(self._slots, dtype=bool)
         self.commit(0, 1)
 
+    def check(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Raises OutOfMemory where the machine has not what `commit` of all these [first, last) would take."""
+        memory.require(self._range.wanted([span for one in ranges for span in self._missing(*one)]))
+
     def commit(self, first: int, last: int) -> None:
         """Have memory behind slots first..last-1 of every plane; what has some keeps it. Raises OutOfMemory before the
         machine is short, and takes nothing."""
-        spans = self._spans(~self._held[first:last], first)
+        spans = self._missing(first, last)
         memory.require(self._range.wanted(spans))
         self._range.take(spans)
         self._held[first:last] = True
@@ -57,6 +61,9 @@ class HostMemory:
         """Give all of it back. The tensor must not be used afterwards."""
         self.tensor = torch.zeros(0)
         self._range.close()
+
+    def _missing(self, first: int, last: int) -> list[Span]:
+        return self._spans(~self._held[first:last], first)
 
     def _spans(self, which: npt.NDArray[np.bool_], first: int) -> list[Span]:
         """Bytes of the slots that `which` says, of every plane."""

@@ -22,8 +22,8 @@ from unabridged.engine.gpu.driver import Driver
 
 Span = tuple[int, int]
 
-# Bytes that one thread touches at a time, and what is worth threads.
-_PIECE, _LITTLE = 4 << 20, 32 << 20
+# Bytes that one thread touches at a time, and what is worth threads: an answer that grows should not wait for one.
+_PIECE, _LITTLE = 4 << 20, 4 << 20
 # Touching is the kernel's work, half a second a GiB on one thread; more than so many wait for each other.
 _THREADS = 8
 # Registering takes time and the driver's memory, a chunk as much as a page.

@@ -85,6 +85,13 @@ class GpuPool:
         """Slots not handed out."""
         return self._blocks.free_tokens
 
+    def check(self, tokens: int) -> None:
+        """Raises OutOfMemory where `allocate` would. No memory is taken."""
+        runs = self._blocks.allocate(tokens)
+        self._blocks.free(runs)
+        if self._host is not None:
+            self._host.check(map(self._span, runs))
+
     def allocate(self, tokens: int) -> list[Run]:
         """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing. In
         host memory the host may write them at once, from any thread: steps in which a former owner's last tokens were

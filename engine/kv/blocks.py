@@ -67,6 +67,10 @@ class Pool(Protocol):
         """Slots not handed out."""
         ...
 
+    def check(self, tokens: int) -> None:
+        """Raises OutOfMemory where `allocate` would."""
+        ...
+
     def allocate(self, tokens: int) -> list[Run]:
         """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing."""
         ...

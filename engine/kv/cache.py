@@ -6,12 +6,15 @@ Entries in use are held (counted); the others stay until their blocks are needed
 import itertools
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from unabridged.engine.errors import OutOfMemory
 from unabridged.engine.kv.blocks import BLOCK, Pool, Run
 from unabridged.engine.layout import filled
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -91,7 +94,7 @@ class KvCache:
 
     def make_room(self, tokens: int) -> None:
         """See that `tokens` slots can be had, evicting for them. Raises OutOfMemory when they cannot."""
-        self.pool.free(self._allocate(tokens))
+        self._until_there_is_room(lambda: self.pool.check(filled(tokens, self._page)))
 
     def release(self, entry: Entry) -> None:
         """End one hold. An entry without any token of KV goes at once."""
@@ -137,10 +140,13 @@ class KvCache:
         return sum(run.blocks * BLOCK for e in self._entries.values() if e.holders == 0 for run in e.runs)
 
     def _allocate(self, tokens: int) -> list[Run]:
-        tokens = filled(tokens, self._page)
+        return self._until_there_is_room(lambda: self.pool.allocate(filled(tokens, self._page)))
+
+    def _until_there_is_room(self, take: Callable[[], T]) -> T:
+        """What `take` gives, dropping for it what nobody holds."""
         while True:
             try:
-                return self.pool.allocate(tokens)
+                return take()
             except OutOfMemory:
                 victim = next((entry for entry in self._entries.values() if entry.holders == 0), None)
                 if victim is None:

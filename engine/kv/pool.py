@@ -37,10 +37,14 @@ class KvPool:
         """Slots not handed out."""
         return self._blocks.free_tokens
 
-    def allocate(self, tokens: int) -> list[Run]:
-        """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing."""
+    def check(self, tokens: int) -> None:
+        """Raises OutOfMemory where `allocate` would."""
         self._blocks.check(tokens)
         memory.require(whole_blocks(tokens) * self.token_bytes)
+
+    def allocate(self, tokens: int) -> list[Run]:
+        """Runs for `tokens` tokens, one run where the free blocks allow it. Raises OutOfMemory and takes nothing."""
+        self.check(tokens)
         return self._blocks.allocate(tokens)
 
     def free(self, runs: Iterable[Run]) -> None:

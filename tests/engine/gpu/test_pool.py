@@ -135,9 +135,15 @@ def test_a_pool_in_host_memory_takes_nothing_when_it_is_refused(monkeypatch: pyt
     pool.write(first, torch.ones(2, LAYERS, HEADS, 64, DIM).to(pool.dtype))
     monkeypatch.setattr(memory, "available", lambda: memory.RESERVE_BYTES)
     with pytest.raises(OutOfMemory, match="bytes of KV are needed"):
+        pool.check(130)
+    with pytest.raises(OutOfMemory, match="bytes of KV are needed"):
         pool.allocate(130)
     assert pool.free_tokens == 320
     monkeypatch.undo()
+    pool.check(320)
+    with pytest.raises(OutOfMemory, match="room for 320 of 321 tokens"):
+        pool.check(321)
+    assert pool.free_tokens == 320
     pool.free(first)
     assert pool.allocate(384) == [Run(0, 384)]
 
