@@ -14,7 +14,10 @@ from unabridged.engine.attention.kernels.rope import RopeTables
 from unabridged.engine.attention.limits import CONTEXTS, width_of
 from unabridged.engine.attention.prefill import PrefillAttention
 from unabridged.engine.events import AttentionChoice
+from unabridged.engine.gpu.bank_pages import BankRoom
+from unabridged.engine.gpu.banks import Banks
 from unabridged.engine.gpu.pool import GpuPool
+from unabridged.engine.gpu.resident import BankMemory, Whole
 from unabridged.engine.gpu.staging import Staging
 from unabridged.engine.gpu.steps import unindexed
 from unabridged.engine.gpu.tables import Tables
@@ -110,6 +113,19 @@ def test_sizes_are_those_of_what_is_built(tokens: int, preset: str, slots: int, 
     rows = workspace.rows(slots)
     several = sum(built.beside(Tables(count, 8, tokens, "meta")) for count in (CONTEXTS, 1, *([slots] * 2)[: rows - 1]))
     assert workspace.tables(LLAMA, slots, tokens) == pytest.approx(several, rel=1e-3)
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+def test_banks_take_what_the_plan_says(slots: int) -> None:
+    built = Built(1 << 20, "3k-index", 8192)
+    memory = BankMemory(built.pool, BankRoom.of(built.config, 32, slots, built.tokens))
+    kinds = [(count, dense) for count in ({1, slots}) for dense in (True, False)]
+    tables = {count: Tables(count, 8, built.tokens, "meta") for count, _ in kinds}
+    made = [(Whole if dense else Banks)(built.pool, tables[count], memory) for count, dense in kinds]
+    total = built.beside(made) - sum(map(built.beside, tables.values()))
+    room = memory.room
+    assert built.beside(memory) == room.bytes(32, 8, 128, 1)
+    assert total - built.beside(memory) == pytest.approx(room.tables_bytes(32, 8, built.tokens), rel=0.05)
 
 
 def test_staging_takes_what_the_plan_says() -> None:
