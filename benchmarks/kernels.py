@@ -48,7 +48,8 @@ def drift(
     pick = tl.where(step == 0, tl.minimum((drawn * width).to(tl.int32), width - 1), tl.where(change, other, old))
     tl.store(picks + one * K + i, pick, mask=there)
     tl.store(clock + one, step + 1)
-    tl.store(count + one, K)
+    # Rows that hold no sequence have nothing to keep: before the first limit nothing was chosen.
+    tl.store(count + one, tl.where(tl.load(count + one) > 0, K, 0))
     chunk = begin + pick
     if BEFORE:
         parent = tl.load(before + one * parents + chunk // RATIO, mask=there, other=0)

@@ -5,6 +5,7 @@ has free: an error in one line instead of a killed process. Which kind of memory
 """
 
 import math
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -33,6 +34,10 @@ class HostMemory:
         self._slot_bytes = math.prod(shape[2:]) * dtype.itemsize
         size = math.prod(shape) * dtype.itemsize
         self._range = _reserve(size, place, device, self._planes)
+        # A range that is forgotten stays pinned, and the next one at its address could not be. A process that ends
+        # gives everything back by itself.
+        self._finalize = weakref.finalize(self, self._range.close)
+        self._finalize.atexit = False
         flat = torch.frombuffer(self._range.buffer, dtype=torch.uint8, count=size)
         self.tensor = flat.view(dtype).view(shape)
         self._held = np.zeros(self._slots, dtype=bool)
@@ -60,7 +65,7 @@ class HostMemory:
     def close(self) -> None:
         """Give all of it back. The tensor must not be used afterwards."""
         self.tensor = torch.zeros(0)
-        self._range.close()
+        self._finalize()
 
     def _missing(self, first: int, last: int) -> list[Span]:
         return self._spans(~self._held[first:last], first)

@@ -18,6 +18,12 @@ def test_a_renewal_replaces_the_share_that_is_said(device: str) -> None:
     stages = Stages(CONFIG, 0, RopeTables.of(torch.ones(8), 256, device))
     kept, then = stages.room(1, 2, torch.device(device))
     drift = Drift(CONFIG, LENGTH, device)
+    for one in (kept, then):
+        one.count.zero_()
+    drift.choose(stages, 0, Span(16, CHUNKS), kept)
+    assert not bool(kept.count.any()), "a row without a sequence keeps nothing"
+    for one in (kept, then):
+        one.count.fill_(1)
 
     def renewed() -> tuple[torch.Tensor, torch.Tensor]:
         drift.choose(stages, 0, Span(16, CHUNKS), kept)

@@ -1,5 +1,6 @@
 """Memory of the host that kernels use in place: taken slot by slot, given back where it can be, refused in time."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,11 @@ def test_the_best_place_is_one_that_the_gpu_reaches() -> None:
     assert best_place(CUDA) in GPU_PLACES
     if torch.cuda.get_device_capability()[0] == 9:
         assert best_place(CUDA, 1 << 50) == "pinned"
+
+
+def test_memory_that_is_forgotten_is_given_back() -> None:
+    memory = HostMemory((1, 64, 16), torch.uint8, "plain", torch.device("cpu"))
+    taken = memory._range
+    del memory
+    gc.collect()
+    assert taken.buffer is None
