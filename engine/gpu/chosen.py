@@ -25,16 +25,13 @@ def own(choice: AttentionChoice, window: int, indexed: bool) -> AttentionConfig:
 def chosen(choice: AttentionChoice, plan: Plan, window: int, indexed: bool) -> AttentionConfig:
     """What a request asks for. Raises BadRequest for what the kernels do not do."""
     config = checked(choose(choice, window, indexed))
-    # Steps take memory by it, and without extension it may be anything: no context is longer than the pool.
-    longest = max(window, plan.tokens + 1)
-    if plan.place == "gpu":
-        return replace(config, dense_below=min(config.dense_below, longest))
-    try:
-        BankPages.of(config, plan.kv.layers)
-    except ValueError as error:
-        raise BadRequest(f"attention {error}", "or keys and values in GPU memory: engine.place gpu") from error
-    # Rows that are attended to whole have a copy in the banks, which the plan has made room for.
-    return replace(config, dense_below=min(config.dense_below, longest, plan.attention.dense_below))
+    if plan.place == "host":
+        try:
+            BankPages.of(config, plan.kv.layers)
+        except ValueError as error:
+            raise BadRequest(f"attention {error}", "or keys and values in GPU memory: engine.place gpu") from error
+    # Steps take memory by it.
+    return replace(config, dense_below=min(config.dense_below, plan.whole))
 
 
 def checked(config: AttentionConfig) -> AttentionConfig:

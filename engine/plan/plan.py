@@ -51,15 +51,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """`tokens`: that the pool holds; `wanted`: those that were asked for; `chunk`: tokens of a pass, `longest`: of one
-    behind a long past in the host; `attention`: the engine's own; `parts`: of the GPU's memory."""
+    """`tokens`: that the pool holds; `chunk`: tokens of a pass, `longest`: of one behind a long past in the host;
+    `whole`: no context of as many tokens is attended to whole; `attention`: the engine's own; `parts`: of the GPU's
+    memory."""
 
     place: Place
     tokens: int
-    wanted: int
     slots: int
     chunk: int
     longest: int
+    whole: int
     attention: AttentionConfig
     kv: Kv
     parts: tuple[Part, ...]

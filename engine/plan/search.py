@@ -69,7 +69,10 @@ class Search:
     def plan(self, place: Place, tokens: int, slots: int, piece: int) -> Plan:
         """How memory is divided then, whether there is enough or not."""
         subject, config, kv = self.subject, self.subject.config, self._kv
-        attention, banks, parts = subject.attention, None, [Part("weights", subject.weights, "the model")]
+        # Without extension any context may be attended to whole, and none is longer than the pool.
+        whole = max(config.window, tokens + 1) if place == "gpu" else DENSE_BELOW
+        attention = replace(subject.attention, dense_below=min(subject.attention.dense_below, whole))
+        banks, parts = None, [Part("weights", subject.weights, "the model")]
         bases = 2 * 4 * config.layers * config.kv_heads * config.head_dim * 4 * kv.width
         if kv.width:
             parts.append(Part("index", tokens * kv.codes + bases, f"codes of {kv.width + 1} bytes a key and head"))
@@ -77,7 +80,6 @@ class Search:
             parts.append(Part("keys and values", tokens * kv.token, kv.kind))
             known = 0
         else:
-            attention = replace(attention, dense_below=min(attention.dense_below, DENSE_BELOW))
             banks = BankRoom.of(attention, config.layers, slots, tokens)
             parts += _banks(banks, kv)
             parts.append(Part("staging", kv.staging(CONTEXTS, tokens), "two layers of a context, for prompts"))
@@ -88,7 +90,7 @@ class Search:
             Part("workspace", space.total, f"passes of up to {piece:,} tokens, steps of up to {slots} answers"),
             Part("CUDA", DRIVER, "its context and the kernels' code"),
         ]
-        return Plan(place, tokens, self.wanted, slots, self._chunk, piece, attention, kv, tuple(parts), banks)
+        return Plan(place, tokens, slots, self._chunk, piece, whole, attention, kv, tuple(parts), banks)
 
     def _most(self, place: Place, slots: int, piece: int) -> int:
         """Tokens at most, in whole blocks."""

@@ -9,7 +9,6 @@ import pytest
 import torch
 from tests.engine.tiny import save_tiny
 
-from unabridged.engine.attention.config import REFRESH
 from unabridged.engine.backend import Backend
 from unabridged.engine.errors import BadRequest, EngineUnavailable, OutOfMemory
 from unabridged.engine.events import (
@@ -291,9 +290,11 @@ def test_what_a_pool_in_the_host_does_not_serve_is_refused_by_name(gpu: Make) ->
 
 def test_the_attention_of_the_settings_is_the_engines_own(gpu: Make) -> None:
     fast = AttentionChoice(refresh="fast")
-    runner = gpu(attention=fast)._serving._runner
-    assert isinstance(runner, GpuRunner)
-    assert [own.refresh for own in runner._lanes] == [REFRESH["fast"]]
+    for choice, place in ((fast, "gpu"), (fast, "host"), (AttentionChoice(overrides={"extension": False}), "gpu")):
+        one = gpu(attention=choice, place=place)
+        runner = one._serving._runner
+        assert isinstance(runner, GpuRunner)
+        assert [*runner._lanes] == [one._choose(choice)]
     # What no GPU does is refused when it is asked for, and does not keep the engine from starting.
     runner = gpu(attention=AttentionChoice(overrides={"stream": 72}))._serving._runner
     assert isinstance(runner, GpuRunner)
