@@ -23,8 +23,9 @@ from unabridged.models.kernels.overlap import overlaps
 
 # Bytes that a program of copy_pages asks for before it waits.
 _TILE_BYTES = 16384
-# Programs of copy_pages: they fill the bus and leave most multiprocessors to others.
-PROGRAMS = 32
+# Programs of copy_pages: beside matrix products so many still fill the bus of an H200 (51 GB/s; alone, 8 do), and more
+# only slow the products down.
+PROGRAMS = 16
 # Tokens that a program of store_newest moves.
 _TOKENS = 8
 
