@@ -15,6 +15,9 @@ _VISIBLE |= {0x202A + i: 0x00B7 for i in range(5)} | {0x2066 + i: 0x00B7 for i i
 _VISIBLE[0x09] = 0x20
 del _VISIBLE[0x0A]
 
+# How documents were read, where it is not each by itself.
+_AS_ONE = {"composable": "", "joint": ", read as one text (joint)"}
+
 STATUSES: Mapping[str, tuple[str, str]] = {
     "read": ("✓", "read"),
     "partial": ("◐", "partly read"),
@@ -155,7 +158,7 @@ def receipt_lines(receipt: Receipt) -> list[str]:
         f"Mode: {receipt.mode} ({clean_line(receipt.why)})" if receipt.why else f"Mode: {receipt.mode}",
         f"Model: {clean_line(receipt.model)} on {clean_line(receipt.engine)}",
         f"Documents in context: {receipt.documents:,}, with {count(receipt.pages, 'page')} "
-        f"and {count(receipt.tokens, 'token')}",
+        f"and {count(receipt.tokens, 'token')}" + _AS_ONE[receipt.composition],
         f"All of the context: {count(receipt.context, 'token')}, {receipt.cached:,} of them read before",
         f"Attention: {clean_line(receipt.attention)}, {receipt.attended:,} keys a step, "
         f"{receipt.coverage:.0%} of the attention kept",

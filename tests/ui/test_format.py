@@ -1,5 +1,6 @@
 """Words for people, safe for a terminal."""
 
+import msgspec
 import pytest
 
 from unabridged.app.events import Added, Answer, Problem, Stage
@@ -55,6 +56,12 @@ def test_the_receipt_lists_everything_left_out(answer: Answer) -> None:
     lines = words.receipt_lines(answer.receipt)
     assert "Left out: scan of the old inventory.pdf, all of it: no text: the pages are images" in lines
     assert words.receipt_title(answer.receipt) == "focused · 2 documents · 13 pages · 1 left out · 12.4k tokens · 4.2 s"
+
+
+def test_the_receipt_says_when_documents_were_read_as_one_text(answer: Answer) -> None:
+    joint = msgspec.structs.replace(answer.receipt, composition="joint")
+    assert any(line.endswith("tokens, read as one text (joint)") for line in words.receipt_lines(joint))
+    assert not any("one text" in line for line in words.receipt_lines(answer.receipt))
 
 
 def test_reading_files_ends_in_a_summary_of_problems() -> None:
