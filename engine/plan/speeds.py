@@ -12,12 +12,15 @@ from itertools import pairwise
 from unabridged.engine.attention.config import Stage
 from unabridged.engine.attention.limits import PAGE
 from unabridged.engine.plan.plan import Plan, Subject
+from unabridged.models.config import ModelConfig
 
 MEASURED_ON = "NVIDIA H200"
 _LINEARS, _LAYER, _REST = 0.67, 14e-6, 0.23e-3
 _PROJECTIONS = 503e12
 # Of what a renewal chooses, pages that the one before did not: an assumption.
 DRIFT = 0.1
+# Weights of projections: other sizes by more than these are not carried over to.
+_ALIKE = range(2 * 10**9, 40 * 10**9)
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,10 @@ class Speed:
 
 
 def speeds(plan: Plan, subject: Subject, card: str) -> list[Speed]:
-    """On this card; where it is none of CARDS, on each of those."""
+    """On this card; where it is none of CARDS, on each of those. None of a model that is not like the measured one: in
+    4 bits and of a size with it."""
+    if subject.config.quantisation is None or _projections(subject.config) not in _ALIKE:
+        return []
     known = [one for one in CARDS if one.name in card]
     return [_speed(plan, subject, one) for one in known or CARDS]
 
@@ -57,10 +63,14 @@ def _speed(plan: Plan, subject: Subject, card: Card) -> Speed:
     linears = subject.weights - table * (1 if config.tied else 2)
     attention = config.layers * _LAYER + _attended(plan) / card.copied
     seconds = linears / (_LINEARS * card.copied) + table / card.copied + attention + _REST + fetched / card.bus
-    projections = config.hidden * config.head_dim * (2 * config.heads + 2 * config.kv_heads)
-    operations = 2 * config.layers * (projections + 3 * config.hidden * config.intermediate)
-    reading = _PROJECTIONS * card.products / CARDS[0].products / operations
+    reading = _PROJECTIONS * card.products / CARDS[0].products / (2 * _projections(config))
     return Speed(card.name, 1 / seconds, reading, fetched)
+
+
+def _projections(config: ModelConfig) -> int:
+    """Weights of all layers' projections."""
+    attention = config.head_dim * (2 * config.heads + 2 * config.kv_heads)
+    return config.layers * config.hidden * (attention + 3 * config.intermediate)
 
 
 def _attended(plan: Plan) -> float:

@@ -36,6 +36,8 @@ def disk_line(plan: Plan, disk: int) -> str:
 
 def speed_lines(found: Sequence[Speed]) -> list[str]:
     """A line a card, and what they rest on."""
+    if not found:
+        return ["no speeds: none were measured with a model like this one"]
     lines = []
     for one in found:
         over = f", {one.fetched / 1e6:,.1f} MB over the bus a token" if one.fetched else ""

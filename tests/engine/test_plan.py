@@ -192,6 +192,10 @@ def test_speeds_are_those_that_were_measured_where_they_were(llama: Subject) -> 
     assert all(one.fetched > 1e6 for one in found)
     assert found[0].decoding < speed.decoding
     assert "estimates" in speed_lines(found)[-1]
+    # Of a model unlike the measured one nothing is said.
+    floating = replace(llama, config=replace(llama.config, quantisation=None))
+    assert speeds(plan, floating, "NVIDIA H200") == []
+    assert speed_lines([]) == ["no speeds: none were measured with a model like this one"]
 
 
 def test_a_plan_in_words_names_all_its_parts(llama: Subject) -> None:
