@@ -230,6 +230,7 @@ def test_steps_give_the_same_bytes(stages: Sequence[Stage], refresh: tuple[int, 
 
 
 @pytest.mark.gpu
+@pytest.mark.thorough
 @pytest.mark.parametrize("stages", [EXACT, INDEX, PAPER], ids=["exact", "index", "paper"])
 def test_recorded_steps_give_the_same_bytes(stages: Sequence[Stage], device: str) -> None:
     refresh = (4, 2, 1)[3 - len(stages) :]
