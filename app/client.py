@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
-from unabridged.app.events import AddEvent, AskEvent, Problem, Question, ReadAheadEvent
+from unabridged.app.events import AddEvent, AskEvent, Composition, Problem, Question, ReadAheadEvent
 from unabridged.app.schema import (
     AddFiles,
     CollectionInfo,
@@ -32,7 +32,6 @@ from unabridged.app.schema import (
     Removed,
     SearchHit,
 )
-from unabridged.engine.events import Composition
 from unabridged.models.errors import UnabridgedError
 
 __all__ = [

@@ -8,7 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from unabridged.engine.events import Composition, Sampling
+from unabridged.engine.events import Composition as Composition
+from unabridged.engine.events import Sampling
 
 
 class Turn(msgspec.Struct, frozen=True):

@@ -28,8 +28,7 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from unabridged.app.events import Answer
-from unabridged.engine.events import Composition
+from unabridged.app.events import Answer, Composition
 
 T = TypeVar("T")
 
