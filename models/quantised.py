@@ -82,8 +82,12 @@ class QuantisedGated:
                 multiply_gated(x[rows], self._w, self._activation, out[rows])
         else:
             for first, weights in _dequantised(self._w, x.dtype):
-                product = torch.mm(x, weights.flatten(0, 1).t())
-                gate_product(product, out[:, first : first + weights.shape[1]], self._activation)
+                # Without a name, so that one run's product is gone when the next one's is made.
+                gate_product(
+                    torch.mm(x, weights.flatten(0, 1).t()),
+                    out[:, first : first + weights.shape[1]],
+                    self._activation,
+                )
         return out
 
 

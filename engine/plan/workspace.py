@@ -73,8 +73,8 @@ def tables(config: ModelConfig, slots: int, room: int) -> int:
 
 def _activations(config: ModelConfig, itemsize: int, piece: int, whole: int) -> int:
     """The residual stream has 4 bytes a number. Attention: the stream, queries, keys and values as projected,
-    queries in order, outputs; those of dense queries thrice more. MLP: the stream, what waits to be added, the normed
-    rows, what comes of a slice."""
+    queries in order, outputs; those of dense queries thrice more. MLP: the stream, the normed rows, the outcome where
+    it comes in slices, and a slice's products."""
     heads, hidden = config.heads * config.head_dim, config.hidden
     joint = heads + 2 * config.kv_heads * config.head_dim
     attention = piece * (4 * hidden + itemsize * (joint + 2 * heads)) + min(piece, whole) * 3 * itemsize * heads
@@ -82,7 +82,8 @@ def _activations(config: ModelConfig, itemsize: int, piece: int, whole: int) -> 
     gated = 2 * config.intermediate
     if config.quantisation is not None:
         gated = min(gated, BUFFER // (itemsize * config.hidden))
-    mlp = piece * (4 * hidden + itemsize * 2 * hidden) + min(piece, SLICE) * itemsize * (gated + config.intermediate)
+    rows = piece * (4 * hidden + itemsize * hidden * (2 if piece > SLICE else 1))
+    mlp = rows + min(piece, SLICE) * itemsize * (gated + config.intermediate)
     return max(attention, mlp)
 
 

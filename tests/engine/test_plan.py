@@ -105,7 +105,7 @@ def test_where_nothing_is_asked_for_the_window_decides(llama: Subject) -> None:
     assert plan.place == "gpu"
     assert plan.tokens > 200_000
     more = divide(llama, on(24 + 1), Wish())
-    assert more.tokens - plan.tokens == pytest.approx(GIB / (plan.kv.token + plan.kv.codes), rel=0.02)
+    assert more.tokens - plan.tokens == pytest.approx(GIB / (plan.kv.token + plan.kv.codes), rel=0.03)
     # Too small a card for the window: the host, as far as its memory goes.
     plan = divide(llama, on(16, ram=20), Wish())
     assert (plan.place, plan.slots) == ("host", 1)

@@ -25,6 +25,7 @@ from unabridged.engine.plan import workspace
 from unabridged.engine.plan.kv import Kv
 from unabridged.engine.plan.workspace import Workspace
 from unabridged.models.config import ModelConfig
+from unabridged.models.quantisation import quantisation_of
 
 LLAMA = ModelConfig.from_hf(
     {
@@ -132,6 +133,16 @@ def test_staging_takes_what_the_plan_says() -> None:
     built = Built(1 << 17, "3k", 8192)
     staging = Staging(built.pool, CONTEXTS, 1 << 17)
     assert built.beside(staging) == built.kv.staging(CONTEXTS, 1 << 17)
+
+
+def test_activations_are_those_that_were_measured() -> None:
+    # Of Llama 3.1 8B in 4 bits on an H200, behind 1M tokens, MiB at most: 432, 1,184 and 1,696, while two runs of a
+    # gated product lived at a time: with 96 and 192 MiB more than now.
+    config = replace(LLAMA, quantisation=quantisation_of({"quantization_config": {"quant_method": "awq"}}))
+    below = Built(1 << 20, "3k-index", 0).config
+    for piece, measured in ((4096, 432 - 96), (16384, 1184 - 192), (32768, 1696 - 192)):
+        planned = Workspace.of(config, below, 2, 136, 1, piece, 1 << 20).activations
+        assert planned / (1 << 20) == pytest.approx(measured, rel=0.01)
 
 
 def test_what_a_context_inside_the_window_takes_for_a_moment_is_counted() -> None:
