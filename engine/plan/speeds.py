@@ -1,9 +1,9 @@
 """What to expect of a plan's speed: estimates, from what was measured with Llama 3.1 8B (AWQ int4, KV in 8 bits) on one
 NVIDIA H200, carried over to other shapes by bytes and operations, and to other cards by their published rates.
 
-The measurements are docs/log.md's: a decode step at 1M tokens takes 2.51 ms, of which int4 projections read at 67 % of
-the copied rate, the head at all of it, attention is 32 layers of some launches and what they read, and the rest .23 ms;
-sections are read at 36,040 tokens a second, 503 TFLOP/s of projections.
+The measurements are docs/log.md's: a decode step at 1M tokens takes 2.14 ms, of which int4 projections read at 78 % of
+the copied rate, the head at all of it, attention is 32 layers of some launches and what they read, and the rest .13 ms;
+sections are read at 35,434 tokens a second, 495 TFLOP/s of projections.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from unabridged.engine.plan.plan import Plan, Subject
 from unabridged.models.config import ModelConfig
 
 MEASURED_ON = "NVIDIA H200"
-_LINEARS, _LAYER, _REST = 0.67, 14e-6, 0.23e-3
-_PROJECTIONS = 503e12
+_LINEARS, _LAYER, _REST = 0.78, 15e-6, 0.13e-3
+_PROJECTIONS = 495e12
 # Of what a renewal chooses, pages that the one before did not: an assumption.
 DRIFT = 0.1
 # Weights of projections: other sizes by more than these are not carried over to.
