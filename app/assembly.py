@@ -2,10 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from unabridged.app.errors import SettingsInvalid
+
 if TYPE_CHECKING:
     from unabridged.app.assistant import Assistant
     from unabridged.app.locations import Locations
-    from unabridged.app.settings import Settings
+    from unabridged.app.settings import EngineSettings, Settings
+    from unabridged.engine.events import AttentionChoice
     from unabridged.engine.options import EngineOptions
     from unabridged.ingest.library import Library
 
@@ -50,8 +53,7 @@ def worker_backend(settings: "Settings") -> str:
 
 
 def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptions":
-    """What the engine process is started with; 0 keeps the engine's own choice. Raises SettingsInvalid."""
-    from unabridged.app.assistant import attention_choice
+    """What the engine process is started with; 0 keeps the engine's own choice."""
     from unabridged.engine.options import EngineOptions
 
     engine = settings.engine
@@ -66,8 +68,19 @@ def engine_options(settings: "Settings", locations: "Locations") -> "EngineOptio
         kv_dtype=engine.kv_dtype,
         head_bits=8 if engine.int8_head else 16,
         slots=engine.slots,
-        attention=attention_choice(engine),
+        attention=_attention(engine),
         threads=engine.threads,
         prefill_chunk=engine.prefill_chunk,
         segment_tokens=engine.segment_tokens or default.segment_tokens,
     )
+
+
+def _attention(engine: "EngineSettings") -> "AttentionChoice":
+    """What the settings ask for. Of settings that say nothing sensible the first question hears."""
+    from unabridged.app.assistant import attention_choice
+    from unabridged.engine.events import AttentionChoice
+
+    try:
+        return attention_choice(engine)
+    except SettingsInvalid:
+        return AttentionChoice()

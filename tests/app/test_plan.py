@@ -16,7 +16,8 @@ from unabridged.app.commands.common import SIZE
 from unabridged.app.diagnosis import diagnose
 from unabridged.app.locations import Locations
 from unabridged.app.planning import plan
-from unabridged.app.settings import Settings
+from unabridged.app.settings import EngineSettings, Settings
+from unabridged.engine.events import AttentionChoice
 from unabridged.engine.plan.machine import usable
 from unabridged.models.registry import Registry
 
@@ -85,6 +86,14 @@ def test_the_settings_and_the_options_say_how(run: Run, llama: str, monkeypatch:
     assert (found["place"], found["tokens"], found["slots"], found["kv"]) == ("gpu", 64_000, 2, "float8_e4m3fn")
     found = json.loads(run(llama, *MACHINE, "--place", "host", "--kv", "bfloat16", "--json")[1])
     assert (found["place"], found["kv"], found["host"]) == ("host", "bfloat16", 64_000 * 131072)
+
+
+def test_attention_that_says_nothing_sensible_keeps_no_engine_from_starting(locations: Locations) -> None:
+    engine = EngineSettings(refresh="fast", overrides=("k=1024",))
+    chosen = engine_options(Settings(engine=engine), locations).attention
+    assert (chosen.refresh, chosen.overrides) == ("fast", {"k": 1024})
+    engine = EngineSettings(overrides=("k",))
+    assert engine_options(Settings(engine=engine), locations).attention == AttentionChoice()
 
 
 def test_what_does_not_fit_exits_1_with_what_would(run: Run, llama: str) -> None:
