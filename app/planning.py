@@ -38,7 +38,11 @@ class Planned:
 
     def lines(self) -> list[str]:
         """All of it, for people."""
-        return [*plan_lines(self.plan), disk_line(self.plan, self.machine.disk), *speed_lines(self.speeds)]
+        return [
+            *plan_lines(self.plan),
+            disk_line(self.plan, self.machine.disk),
+            *speed_lines(self.speeds, self.plan.tokens),
+        ]
 
     def json(self) -> dict[str, Any]:
         """All of it, for programs. Sizes in bytes."""

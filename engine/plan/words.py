@@ -34,14 +34,15 @@ def disk_line(plan: Plan, disk: int) -> str:
     return f"{gib(plan.pool)} on disk if all of it is kept, {gib(disk)} may be taken (engine.store_mib, free space)"
 
 
-def speed_lines(found: Sequence[Speed]) -> list[str]:
-    """A line a card, and what they rest on."""
+def speed_lines(found: Sequence[Speed], tokens: int) -> list[str]:
+    """A line a card, and what they rest on. `tokens`: of the context."""
     if not found:
         return ["no speeds: none were measured with a model like this one"]
     lines = []
     for one in found:
         over = f", {one.fetched / 1e6:,.1f} MB over the bus a token" if one.fetched else ""
-        lines.append(f"{one.card}: about {one.decoding:,.0f} tokens a second answered, {one.reading:,.0f} read{over}")
+        whole = f"{one.reading:,.0f} read, all of it in {tokens / one.reading:,.0f} s"
+        lines.append(f"{one.card}: about {one.decoding:,.0f} tokens a second answered{over}; {whole}")
     over_the_bus = any(one.fetched for one in found)
     drift = f"; {DRIFT:.0%} of what attention chooses taken as new each time" if over_the_bus else ""
     return [*lines, f"estimates, from measurements with Llama 3.1 8B on one {MEASURED_ON} (docs/log.md){drift}"]

@@ -193,11 +193,12 @@ def test_speeds_are_those_that_were_measured_where_they_were(llama: Subject) -> 
     assert [one.card for one in found] == [card.name for card in CARDS]
     assert all(one.fetched > 1e6 for one in found)
     assert found[0].decoding < speed.decoding
-    assert "estimates" in speed_lines(found)[-1]
+    assert "estimates" in speed_lines(found, MILLION)[-1]
+    assert "all of it in 30 s" in speed_lines([speed], MILLION)[0]
     # Of a model unlike the measured one nothing is said.
     floating = replace(llama, config=replace(llama.config, quantisation=None))
     assert speeds(plan, floating, "NVIDIA H200") == []
-    assert speed_lines([]) == ["no speeds: none were measured with a model like this one"]
+    assert speed_lines([], MILLION) == ["no speeds: none were measured with a model like this one"]
 
 
 def test_a_plan_in_words_names_all_its_parts(llama: Subject) -> None:
