@@ -60,6 +60,7 @@ class Folder:
     def __init__(self, path: Path, quota_bytes: int) -> None:
         self.path, self.quota = path, quota_bytes
         self.shelves = Shelves(path)
+        self._seen: tuple[int, int] | None = None  # the folder's last change, and bytes of all files then
         with _explained(path):
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._locked():
@@ -117,13 +118,16 @@ class Folder:
         """
         with _explained(self.path, "what was read is used, but it will be read again next time"):
             with self._locked():
-                self._make_room(size)
+                used = self._make_room(size)
                 file, temporary = self._begin(key, size)
+                self._seen = (self._changed(), used + size)
             try:
                 yield file
                 os.fsync(file)
+                alone = self._seen is not None and self._seen[0] == self._changed()
                 temporary.replace(self.file(key))
                 _sync(self.path)
+                self._seen = (self._changed(), self._seen[1]) if alone and self._seen else None
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise
@@ -142,8 +146,14 @@ class Folder:
             raise
         return file, path
 
-    def _make_room(self, wanted: int) -> None:
+    def _make_room(self, wanted: int) -> int:
+        """What is used besides then."""
         left = self._disk()
+        # A library of mails has many thousand files: they are listed when something else has changed the folder.
+        if self._seen is not None and self._seen[0] == self._changed():
+            used = self._seen[1]
+            if used + wanted <= self.quota and wanted <= left:
+                return used
         stored, pinned = self.stored(), self.shelves.pinned_keys()
         used = sum(one.size for one in (*stored, *self._files(_NEW)))
         going, free = [], 0
@@ -167,6 +177,10 @@ class Folder:
         for one in going:
             one.path.unlink(missing_ok=True)
             log.info("dropped stored KV %s: the quota of %d bytes is reached", one.key, self.quota)
+        return used - free
+
+    def _changed(self) -> int:
+        return self.path.stat().st_mtime_ns
 
     def _disk(self) -> int:
         """Bytes that may be taken of the disk."""
