@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from unabridged.engine.attention.limits import CONTEXTS, PIECE
+from unabridged.engine.attention.limits import CONTEXTS, PAGE, PIECE
 from unabridged.engine.gpu.staging import Span, Staging
 
 # Tokens of a piece while answers are under way: they wait for it.
@@ -45,10 +45,11 @@ class Passes:
 
     def least(self, past: int, decoding: bool) -> int:
         """Tokens behind `past` stored ones that a pass may take whatever else it should."""
-        staging, streaming = self._staging, self._streaming
-        if staging is None or decoding or not staging.fits([Span(0, past, past + streaming.longest)]):
+        if self._staging is None or decoding:
             return 0
-        return min(streaming.longest, past // streaming.balance)
+        # At the end of what staging holds, too: pieces of a few thousand tokens would stream all of it for each.
+        room = self._staging.pages * PAGE - past
+        return max(0, min(self._streaming.longest, past // self._streaming.balance, room))
 
     def split(self, parts: Sequence[tuple[T, Span]]) -> Iterator[list[T]]:
         """These in order, as many at a time as a pass takes."""
