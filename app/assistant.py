@@ -24,7 +24,7 @@ from unabridged.app.prompt import Prompt
 from unabridged.app.reading_ahead import Ahead, Reach
 from unabridged.app.receipt import announcement, receipt
 from unabridged.app.routing import Ask, Limits, Plan, Planner
-from unabridged.engine.errors import ContextTooLong
+from unabridged.engine.errors import BadRequest, ContextTooLong
 from unabridged.engine.events import (
     AttentionChoice,
     Composition,
@@ -166,10 +166,16 @@ class Assistant:
         yield await self._answer(exchange, said, ready, finished, first, time.monotonic() - began)
 
     async def read_ahead(self, collection: str, patterns: tuple[str, ...] = ()) -> AsyncGenerator[ReadAheadEvent, None]:
-        """Read a collection onto the disk: see reading_ahead. Raises CollectionNotFound, NothingToRead, EngineError."""
+        """Read a collection onto the disk: see reading_ahead. Raises CollectionNotFound, NothingToRead, EngineError, BadRequest
+        for an engine that stores nothing."""
         if self.supervisor.ready is None:
             yield Stage(name="start", text=f"loading the model {self.model.name}")
         ready = await self.supervisor.start()
+        if ready.engine != "torch":
+            raise BadRequest(
+                f"the engine {ready.engine} stores nothing: reading ahead has no use",
+                "unabridged config set engine.backend torch",
+            )
         limit = self.settings.engine.segment_tokens or ready.segment_tokens
 
         async def find() -> Reach:

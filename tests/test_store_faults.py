@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 PAPERS = Path(__file__).resolve().parent.parent / "packaging" / "demo" / "papers"
-QUESTION = "In which lane did the Great Fire of London begin?"
+QUESTION = "Which church was the coronation in?"
 SEGMENT = 256
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -87,7 +87,7 @@ def first(tmp_path_factory: pytest.TempPathFactory, smollm2: Path) -> tuple[Home
     """A library without stored KV, and the answer."""
     root = tmp_path_factory.mktemp("faults")
     (root / "text").mkdir()
-    for paper in sorted(PAPERS.iterdir(), key=lambda path: path.stat().st_size)[:2]:
+    for paper in (PAPERS / "pepys-coronation-1661.pdf", PAPERS / "survey-notes.md"):
         shutil.copy(paper, root / "text")
     (root / "data" / "models").mkdir(parents=True)
     shutil.copytree(smollm2, root / "data" / "models" / smollm2.name)
@@ -147,12 +147,12 @@ def test_killed_while_reading_ahead(home: Home, answer: str, victim: str) -> Non
     for pid in processes_of(home.data, victim):
         os.kill(pid, signal.SIGKILL)
     out, err = filling.communicate(timeout=600)
-    if victim == "unabridged.engine.worker":
+    if victim != "fill":
+        # The command itself goes on with another engine, and with another server.
         assert filling.returncode == 0, err
         assert json.loads(out.splitlines()[-1])["tokens"] > 0
     else:
-        assert filling.returncode in (-signal.SIGKILL, 3), err
-        assert victim == "fill" or "error: no answer from the server" in err
+        assert filling.returncode == -signal.SIGKILL
         until_gone(home)
         assert home.fill()[0]["stored"] > before * SEGMENT // 2
     home.assert_whole(answer)

@@ -12,6 +12,8 @@ from unabridged.app.printable import one_line
 if TYPE_CHECKING:
     from unabridged.app.settings import Settings
 
+# A server that is gone; another one can be had.
+_LOST = ("server_unreachable", "server_stopping")
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
@@ -31,6 +33,19 @@ def read_ahead(
 
 
 async def _read(app: App, settings: "Settings", collection: str, patterns: tuple[str, ...], screen: "_Screen") -> int:
+    """Goes on with another server where one has ended: it was killed, or belonged to another command."""
+    while True:
+        screen.moved = False
+        end = await _attempt(app, settings, collection, patterns, screen)
+        if not isinstance(end, Problem):
+            return screen.end(end)
+        if end.code not in _LOST or not screen.moved:
+            return screen.problem(end)
+
+
+async def _attempt(
+    app: App, settings: "Settings", collection: str, patterns: tuple[str, ...], screen: "_Screen"
+) -> ReadAhead | Problem:
     from unabridged.app.launch import connect
 
     async with (
@@ -42,11 +57,9 @@ async def _read(app: App, settings: "Settings", collection: str, patterns: tuple
                 screen.stage(event)
             elif isinstance(event, Forecast):
                 screen.forecast(event)
-            elif isinstance(event, ReadAhead):
-                return screen.end(event)
-            elif isinstance(event, Problem):
-                return screen.problem(event)
-    return screen.problem(Problem(code="bad_reply", message="the server ended in the middle"))
+            else:
+                return event
+    return Problem(code="server_unreachable", message="the server ended in the middle")
 
 
 class _Screen:
@@ -54,10 +67,12 @@ class _Screen:
 
     def __init__(self, app: App, *, quiet: bool, as_json: bool) -> None:
         self._app, self._quiet, self._json = app, quiet, as_json
+        self.moved = False  # whether something was read since it was set
         self._bar: Any = None
         self._task: Any = None
 
     def stage(self, stage: Stage) -> None:
+        self.moved = self.moved or (stage.name == "read" and stage.done > 0)
         if self._quiet or self._json or not self._app.console.is_terminal:
             return
         if self._bar is None:
