@@ -41,26 +41,29 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class Place:
     """`options`: but for `context_tokens`. `tight`: banks hold no more than a list of each stage. `most`: tokens
-    of a context that is asked about here, 0: any. `device`, `dtype`: see GpuBackend."""
+    of a context that is asked about here, 0: any. `share`: of the time. `device`, `dtype`: see GpuBackend."""
 
     name: str
     options: EngineOptions
     tight: bool = False
     most: int = 0
+    share: float = 1.0
     device: str = "cuda:0"
     dtype: torch.dtype | None = None
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One answer. `read`: tokens of documents that were not there, and seconds that reading them took, which
-    `first_token` does not count; `step`: mean seconds of a token behind the first."""
+    """One answer. `read`: tokens of documents that were not there; `prepared`, `reading`: seconds until they are being
+    read, and that it takes; `first_token`: seconds to it, without those of reading; `step`: mean seconds of a token
+    behind the first."""
 
     ids: tuple[int, ...]
     text: str
     reason: str
     read: int
-    read_seconds: float
+    prepared: float
+    reading: float
     first_token: float
     step: float
     bus: Row | None
@@ -144,7 +147,7 @@ def ask(engine: GpuBackend, asked: Generate) -> Asked:
     began = time.perf_counter()
     ids: list[int] = []
     text, read, first = "", 0, None
-    reading = [0.0, 0.0]
+    reading = [began, began]
     for event in engine.run(asked):
         now = time.perf_counter()
         if isinstance(event, Progress) and event.phase == "read":
@@ -162,12 +165,25 @@ def ask(engine: GpuBackend, asked: Generate) -> Asked:
                 text=text,
                 reason=event.reason,
                 read=read,
-                read_seconds=reading[1] - reading[0],
+                prepared=reading[0] - began,
+                reading=reading[1] - reading[0],
                 first_token=first - began - (reading[1] - reading[0]),
                 step=event.decode_seconds / max(1, event.usage.completion - 1),
                 bus=None if bus is None else msgspec.structs.asdict(bus),
             )
     raise RuntimeError("the engine ended without an answer")
+
+
+def over_the_bus(asked: Sequence[Asked]) -> Row | None:
+    """What all answers had of the host's pool while they were decoded."""
+    reports = [one.bus for one in asked if one.bus is not None]
+    if not reports:
+        return None
+    sums: Row = {name: sum(one[name] for one in reports) for name in reports[0]}
+    for kind in ("keys", "values"):
+        pages = sums[f"{kind}_found"] + sums[f"{kind}_fetched"]
+        sums[f"{kind}_rate"] = sums[f"{kind}_found"] / max(1, pages)
+    return sums | {"bytes_a_step": sums["bytes"] / max(1, sums["steps"])}
 
 
 def gap(engine: GpuBackend, asked: Generate) -> Row:

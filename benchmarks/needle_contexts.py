@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from benchmarks.haystack import SYSTEM, Needle
+from benchmarks.haystack import PREFIX, SYSTEM, Needle
 
 from unabridged.models.tokenizer import Tokenizer
 
@@ -58,10 +58,12 @@ def build(
     if len(documents) < wanted:
         raise ValueError(f"the text has {len(documents)} documents of {document} tokens, {wanted} are needed")
     held = documents[calibration : calibration + len(needles)]
+    newline = tokenizer.encode("\n")
     around = [_around(tokenizer, needle.question) for needle in needles]
     return Contexts(
         document=document,
-        prefix=around[0][0],
+        # As long as the sink of small windows: documents have the same before them wherever they stand.
+        prefix=(*around[0][0], *newline * (PREFIX - len(around[0][0]))),
         calibration=tuple(documents[:calibration]),
         fillers=tuple(documents[calibration + len(needles) :]),
         needles=tuple(needles),

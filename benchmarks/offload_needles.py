@@ -16,7 +16,7 @@ earlier one has read.
 DIR: an installed model, or a folder that has no calibration of the index: it is made, from documents that no context
 has. Of a later place's answer that differs from the first one's: where, and by how many logits the two best tokens
 differ there when the question is asked again with the answer up to there. GPU memory is torch's at most, and what the
-plan counts for CUDA. No question begins after --seconds, shared evenly by places. Intervals are Wilson's, 95 %.
+plan counts for CUDA. No question begins after --seconds, of which each place has a share. Intervals are Wilson's, 95 %.
 Writes benchmarks/results/<name>.json.
 """
 
@@ -32,10 +32,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import torch
 from benchmarks import haystack, needle_contexts
 from benchmarks.gpu import card, require_gpu, say
-from benchmarks.needle_asking import Asked, Place, ask, calibrated, engine_for, gap, memory_of, request
+from benchmarks.needle_asking import Asked, Place, ask, calibrated, engine_for, gap, memory_of, over_the_bus, request
 from benchmarks.needle_contexts import CALIBRATION, Contexts
 from benchmarks.report import interval, machine, save
 
@@ -66,9 +65,11 @@ class Needles:
         """Every place at every length; what fails is told and left out."""
         for number, place in enumerate(places):
             now = time.monotonic()
-            end = now + (self._end - now) / (len(places) - number)
+            end = now + (self._end - now) * place.share / sum(one.share for one in places[number:])
+            own = [one for one in lengths if one <= (place.most or one)]
             with self._guarded(place.name):
-                self._place(place, [one for one in lengths if one <= (place.most or one)], end)
+                if own:
+                    self._place(place, own, end)
             gc.collect()
             self._save()
 
@@ -124,7 +125,6 @@ class Needles:
     def _row(self, place: Place, length: int, asked: Sequence[Asked]) -> Row:
         good = [haystack.right(one, said.text) for one, said in zip(self._contexts.needles, asked, strict=False)]
         low, high = interval(sum(good), len(good))
-        tokens = sum(one.read for one in asked)
         return {
             "tokens": length,
             "place": place.name,
@@ -132,11 +132,12 @@ class Needles:
             "asked": len(good),
             "low": low,
             "high": high,
-            "read": tokens,
-            "read_seconds": sum(one.read_seconds for one in asked),
+            # The first question has what they share read.
+            "read": asked[0].read,
+            "read_seconds": asked[0].prepared + asked[0].reading,
             "first_token": _median([one.first_token for one in asked]),
             "step": _median([one.step for one in asked]),
-            "bus": _bus(asked),
+            "bus": over_the_bus(asked),
             "answers": [asdict(one) | {"right": ok} for one, ok in zip(asked, good, strict=True)],
         }
 
@@ -170,18 +171,6 @@ class Needles:
 
 def _median(values: Sequence[float]) -> float:
     return sorted(values)[len(values) // 2]
-
-
-def _bus(asked: Sequence[Asked]) -> Row | None:
-    """What all answers had of the host's pool while they were decoded."""
-    reports = [one.bus for one in asked if one.bus is not None]
-    if not reports:
-        return None
-    sums: Row = {name: sum(one[name] for one in reports) for name in reports[0]}
-    for kind in ("keys", "values"):
-        pages = sums[f"{kind}_found"] + sums[f"{kind}_fetched"]
-        sums[f"{kind}_rate"] = sums[f"{kind}_found"] / max(1, pages)
-    return sums | {"bytes_a_step": sums["bytes"] / max(1, sums["steps"])}
 
 
 def _line(row: Row) -> str:
@@ -218,7 +207,7 @@ def main() -> None:
     known = {
         "host": Place("host", held),
         "gpu": Place("gpu", whole),
-        "tight": Place("tight", held, tight=True, most=TIGHT),
+        "tight": Place("tight", held, tight=True, most=TIGHT, share=0.3),
     }
     with tempfile.TemporaryDirectory() as folder:
         model = calibrated(arguments.model, contexts, Path(folder))
@@ -246,5 +235,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(min(16, torch.get_num_threads()))
     main()

@@ -77,7 +77,8 @@ def test_all_places_say_the_same_and_what_cannot_be_had_is_left_out(model: Path,
     host, gpu, tight = result["rows"]
     assert [row["place"] for row in result["rows"]] == ["host", "gpu", "tight"]
     # Five documents are the same for both questions.
-    assert {row["read"] for row in result["rows"]} == {len(contexts.prefix) + 7 * DOCUMENT}
+    for row in result["rows"]:
+        assert [one["read"] for one in row["answers"]] == [len(contexts.prefix) + 6 * DOCUMENT, DOCUMENT]
     assert (gpu["same"], gpu["compared"], gpu["bus"]) == (2, 2, None)
     assert (tight["same"], tight["compared"]) == (2, 2)
     assert tight["bus"]["bytes"] > host["bus"]["bytes"] > 0
