@@ -2,15 +2,15 @@
 answers have the same tokens.
 
     python -m benchmarks.offload_needles --model DIR --text pepys_diary.txt.xz [--lengths 1024 256 32 2048]
-        [--questions 16] [--places host gpu tight] [--answer 24] [--vram 24] [--seconds 150]
+        [--questions 16] [--places gpu host tight] [--answer 24] [--vram 24] [--seconds 150]
 
 The engine itself answers, as a process of its own would have it: one a place, one answer at a time. Documents of 2,048
 tokens stand behind one prefix and are read once; a question's own document alone is new to its length
 (needle_contexts.py). Lengths are in thousands (1,024) of tokens and go in the given order, so a later one finds what an
 earlier one has read.
 
-    host    keys and values in the host's memory, the GPU's held to --vram GiB
     gpu     all in the GPU's memory
+    host    keys and values in the host's memory, the GPU's held to --vram GiB
     tight   as host, with banks that hold no more than one list: every renewal evicts. Up to 256K
 
 DIR: an installed model, or a folder that has no calibration of the index: it is made, from documents that no context
@@ -223,7 +223,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 256, 32, 2048])
     parser.add_argument("--questions", type=int, default=16, help="at most 16 a kind")
     parser.add_argument("--kinds", nargs="+", choices=haystack.KINDS, default=["number", "code", "telephone"])
-    parser.add_argument("--places", nargs="+", choices=("host", "gpu", "tight"), default=["host", "gpu", "tight"])
+    parser.add_argument("--places", nargs="+", choices=("host", "gpu", "tight"), default=["gpu", "host", "tight"])
     parser.add_argument("--answer", type=int, default=24, help="tokens")
     parser.add_argument("--vram", type=float, default=24.0, help="GiB, of host and tight")
     parser.add_argument("--chunk", type=int, default=32768, help="tokens of a pass")
