@@ -166,8 +166,8 @@ class Assistant:
         yield await self._answer(exchange, said, ready, finished, first, time.monotonic() - began)
 
     async def read_ahead(self, collection: str, patterns: tuple[str, ...] = ()) -> AsyncGenerator[ReadAheadEvent, None]:
-        """Read a collection onto the disk: see reading_ahead. Raises CollectionNotFound, NothingToRead, EngineError, and
-        BadRequest for an engine that stores nothing."""
+        """Read a collection onto the disk: see reading_ahead. Raises CollectionNotFound, NothingToRead, EngineError,
+        and BadRequest for an engine that stores nothing."""
         if self.supervisor.ready is None:
             yield Stage(name="start", text=f"loading the model {self.model.name}")
         ready = await self.supervisor.start()
