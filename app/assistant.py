@@ -176,11 +176,12 @@ class Assistant:
                 f"the engine {ready.engine} stores nothing: reading ahead has no use",
                 "unabridged config set engine.backend torch",
             )
-        limit = self.settings.engine.segment_tokens or ready.segment_tokens
+        limits = self._limits(ready, 0, self.settings.answer.max_tokens)
 
         async def find() -> Reach:
-            every, unread = await self._planned(self._planner.everything, collection, patterns, limit)
-            composition = await asyncio.to_thread(self.library.composition, collection)
+            every, unread = await self._planned(self._planner.everything, collection, patterns, limits.section)
+            asked = Ask(collection, patterns, "", self.settings.answer.mode)
+            composition = await self._planned(self._planner.composition, asked, limits)
             return Reach(collection, tuple(every), tuple(unread), composition)
 
         def request(id: str, reach: Reach) -> Prefill:
@@ -390,7 +391,7 @@ class _Pace:
             return "reading the question"
         if self._composition == "joint" and event.phase == "read" and not event.done:
             return (
-                f"{event.total:,} of {self._layout.tokens:,} tokens have to be read: the collection is joint, so that "
+                f"{event.total:,} of {self._layout.tokens:,} tokens have to be read: documents are one text, in which "
                 "all behind a change is read again"
             )
         verb = "reading" if event.phase == "read" else "restoring"

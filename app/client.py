@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
-from unabridged.app.events import AddEvent, AskEvent, Composition, Problem, Question, ReadAheadEvent
+from unabridged.app.events import AddEvent, AskEvent, Composing, Problem, Question, ReadAheadEvent
 from unabridged.app.schema import (
     AddFiles,
     CollectionInfo,
@@ -107,7 +107,7 @@ class Client:
         paths: Sequence[str],
         collection: str = "default",
         *,
-        composition: Composition | None = None,
+        composition: Composing | None = None,
         password: str | None = None,
         force: bool = False,
     ) -> AsyncGenerator[AddEvent, None]:

@@ -11,6 +11,9 @@ import msgspec
 from unabridged.engine.events import Composition as Composition
 from unabridged.engine.events import Sampling
 
+# What a collection says of how it is read: "auto" by its size.
+Composing = Literal["auto", "composable", "joint"]
+
 
 class Turn(msgspec.Struct, frozen=True):
     """A message of a conversation."""

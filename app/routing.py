@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unabridged.app.context import Key, Section, display_name, ranges, readable, sections, unread
 from unabridged.app.errors import NothingToRead
-from unabridged.app.events import LeftOut
+from unabridged.app.events import Composition, LeftOut
 from unabridged.app.hints import hints
 from unabridged.app.words import terms
 from unabridged.ingest.errors import DocumentNotFound
-from unabridged.ingest.rows import Composition
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library
@@ -34,6 +33,9 @@ _TIED = 0.97
 _LARGE = 3_000_000_000
 # Tokens whose sections are kept at hand between questions, about 16 bytes each.
 _KEPT = 4_000_000
+# Tokens of a collection that "auto" reads as one text. Over about half as many more is found so than in documents that
+# were read by themselves (docs/decisions/0020-composable.md), and a change costs reading so many again at most.
+_ONE_TEXT = 8192
 # The engine hands out memory in blocks; each section may waste most of one.
 _BLOCK = 64
 
@@ -102,7 +104,7 @@ class Planner:
             chosen, left_out, notes = self._whole(ask, limits, readables)
         else:
             chosen, left_out, notes = self._focused(ask, limits, readables)
-        composition = self._library.composition(ask.collection)
+        composition = self._composition(ask.collection, mode, limits)
         return Plan(mode, why, tuple(chosen), (*left_out, *skipped), tuple(notes), len(readables), composition)
 
     def everything(self, collection: str, patterns: tuple[str, ...], limit: int) -> tuple[list[Section], list[LeftOut]]:
@@ -114,6 +116,11 @@ class Planner:
             raise _nothing(collection, patterns, len(documents))
         every = [section for document in readables for section in self.sections(document, limit)]
         return every, unread(documents, self._library)
+
+    def composition(self, ask: Ask, limits: Limits) -> Composition:
+        """How the documents of a collection are read for such questions. Raises CollectionNotFound."""
+        mode, _ = self._mode(ask, limits, self._total(ask.collection))
+        return self._composition(ask.collection, mode, limits)
 
     def hints(self, question: str, plan: Plan, most: int, collection: str | None = None) -> tuple[str, ...]:
         """The sentences in the plan that match the question best; of a large plan, on the pages that match best."""
@@ -151,6 +158,19 @@ class Planner:
         from unabridged.ingest.tokens import tokens
 
         return tokens(self._library, document.id, self._tokenizer).count
+
+    def _total(self, collection: str) -> int:
+        documents = self._library.documents(collection, tokenizer=self._tokenizer.id)
+        return sum(self._tokens(document) for document in documents if readable(document))
+
+    def _composition(self, collection: str, mode: Mode, limits: Limits) -> Composition:
+        said = self._library.composition(collection)
+        if said != "auto":
+            return said
+        # The sections of focused mode stand beside others for every question. A question about some documents is read
+        # as those about all are.
+        small = mode == "whole" and self._total(collection) <= min(_ONE_TEXT, limits.window)
+        return "joint" if small else "composable"
 
     # --------------------------------------------------------------------------------------------------------- mode
 

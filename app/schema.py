@@ -28,7 +28,7 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from unabridged.app.events import Answer, Composition
+from unabridged.app.events import Answer, Composing
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class AddFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     paths: tuple[str, ...] = ()
     collection: str = "default"
-    composition: Composition | None = None  # how the collection is read from now on; None: as before
+    composition: Composing | None = None  # how the collection is read from now on; None: as before
     password: str | None = None  # tried on every file that wants one; never stored
     force: bool = False  # read unchanged files again
 
@@ -143,7 +143,7 @@ class CollectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     pages: int
     tokens: int | None
-    composition: Composition = "composable"  # how a model reads it: each document by itself, or all as one text
+    composition: Composing = "auto"  # how a model reads it: each document by itself, all as one text, or by its size
     statuses: dict[str, int] = {}
 
 

@@ -22,7 +22,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 from unabridged.ingest import reads, search, writes
 from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
 from unabridged.ingest.lock import Lock
-from unabridged.ingest.rows import CollectionRow, Composition, Counts, DocumentRow, Hit, PageRow
+from unabridged.ingest.rows import CollectionRow, Composing, Counts, DocumentRow, Hit, PageRow
 
 DEFAULT = "default"
 
@@ -84,12 +84,12 @@ class Library:
         return reads.collections(self.connection)
 
     @_explained
-    def composition(self, collection: str) -> Composition:
+    def composition(self, collection: str) -> Composing:
         """How a model reads the collection. Raises CollectionNotFound."""
         return reads.composition(self.connection, collection)
 
     @_explained
-    def compose(self, collection: str, composition: Composition) -> None:
+    def compose(self, collection: str, composition: Composing) -> None:
         """Says how a model shall read the collection, which is made if there is none. Raises LibraryBusy."""
         with self.lock():
             writes.compose(self.connection, collection, composition)

@@ -132,8 +132,8 @@ def m004_tokens(db: Any) -> None:
 def m005_composition(db: Any) -> None:
     """How a model reads a collection's documents."""
     db.execute(
-        "ALTER TABLE collections ADD COLUMN composition TEXT NOT NULL DEFAULT 'composable'"
-        " CHECK (composition IN ('composable', 'joint'))"
+        "ALTER TABLE collections ADD COLUMN composition TEXT NOT NULL DEFAULT 'auto'"
+        " CHECK (composition IN ('auto', 'composable', 'joint'))"
     )
 
 

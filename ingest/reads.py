@@ -12,7 +12,7 @@ import msgspec
 from unabridged.ingest.document import Flag, Kind, Part, Status
 from unabridged.ingest.errors import CollectionNotFound, DocumentNotFound
 from unabridged.ingest.paths import Patterns, natural
-from unabridged.ingest.rows import CollectionRow, Composition, Counts, DocumentRow, PageRow
+from unabridged.ingest.rows import CollectionRow, Composing, Counts, DocumentRow, PageRow
 
 _PARTS = msgspec.json.Decoder(tuple[Part, ...])
 _FLAGS = msgspec.json.Decoder(tuple[Flag, ...])
@@ -42,15 +42,15 @@ def collections(connection: sqlite3.Connection) -> list[CollectionRow]:
     return [_collection(connection, *row) for row in rows]
 
 
-def composition(connection: sqlite3.Connection, name: str) -> Composition:
+def composition(connection: sqlite3.Connection, name: str) -> Composing:
     """How a collection is read. Raises CollectionNotFound."""
     number = collection_id(connection, name)
     row = connection.execute("SELECT composition FROM collections WHERE id = ?", (number,)).fetchone()
-    found: Composition = row["composition"]
+    found: Composing = row["composition"]
     return found
 
 
-def _collection(connection: sqlite3.Connection, number: int, name: str, composed: Composition) -> CollectionRow:
+def _collection(connection: sqlite3.Connection, number: int, name: str, composed: Composing) -> CollectionRow:
     roots = connection.execute("SELECT path FROM roots WHERE collection_id = ? ORDER BY path", (number,))
     sums = connection.execute(
         f"""

@@ -10,7 +10,8 @@ import msgspec
 from unabridged.ingest.document import Flag, Kind, Part, Status
 
 Change = Literal["new", "changed", "unchanged", "moved", "removed"]
-Composition = Literal["composable", "joint"]
+# How a model reads a collection: each document by itself, all as one text, or as suits its size.
+Composing = Literal["auto", "composable", "joint"]
 
 
 class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +73,7 @@ class CollectionRow(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     pages: int
     tokens: int | None
-    composition: Composition = "composable"  # how a model reads it: each document by itself, or all as one text
+    composition: Composing = "auto"
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from unabridged.ingest.errors import DocumentNotFound
 from unabridged.ingest.index_text import INDEX_VERSION, index_text
 from unabridged.ingest.paths import Patterns
 from unabridged.ingest.reads import page_row
-from unabridged.ingest.rows import Change, Composition
+from unabridged.ingest.rows import Change, Composing
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def ensure_collection(connection: sqlite3.Connection, name: str) -> int:
     return found
 
 
-def compose(connection: sqlite3.Connection, name: str, composition: Composition) -> None:
+def compose(connection: sqlite3.Connection, name: str, composition: Composing) -> None:
     """See `Library.compose`."""
     with transaction(connection):
         number = ensure_collection(connection, name)

@@ -12,9 +12,9 @@ import click
 
 from unabridged.app.cli import FAILED, PARTLY
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
+from unabridged.app.events import Composing
 from unabridged.app.printable import one_line
 from unabridged.app.rereading import Rereading
-from unabridged.engine.events import Composition
 
 if TYPE_CHECKING:
     from unabridged.ingest.rows import AddItem, FileDone, Progress
@@ -34,9 +34,9 @@ _EXAMPLES = examples(
 @collection_option
 @click.option(
     "--composition",
-    type=click.Choice(get_args(Composition)),
-    help="How the collection is read from now on: each document by itself, so that others can come and go beside it, "
-    "or all as one text, in which everything behind a change is read again.  [a new collection: composable]",
+    type=click.Choice(get_args(Composing)),
+    help="How the collection is read from now on: each document by itself, so that others can come and go beside it; "
+    "all as one text, in which more is found and everything behind a change is read again; or, at first, by its size.",
 )
 @click.option("--include", multiple=True, help="Read only files that match (gitignore syntax); may be repeated.")
 @click.option("--exclude", multiple=True, help="Pass over files that match; may be repeated.")
@@ -53,7 +53,7 @@ def add(
     app: App,
     paths: tuple[Path, ...],
     collection: str,
-    composition: Composition | None,
+    composition: Composing | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     password_file: Path | None,

@@ -6,11 +6,14 @@ model at the end.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 
+from unabridged.app import routing
 from unabridged.app.assembly import assemble
 from unabridged.app.assistant import Assistant, Completed
 from unabridged.app.conversations import Conversations
@@ -34,6 +37,7 @@ from unabridged.engine.events import (
 )
 from unabridged.ingest.add import AddOptions, add
 from unabridged.ingest.library import Library
+from unabridged.ingest.rows import Composing
 
 READY = Ready(
     protocol=1,
@@ -193,21 +197,45 @@ async def test_the_prefix_and_the_segments_are_the_same_for_every_question(make:
 async def test_a_joint_collection_is_read_as_one_text_and_this_is_said_before_and_after(make: Make) -> None:
     engine = Engine("In 1887.")
     assistant = make(engine)
-    assistant.library.compose("default", "joint")
-    try:
+    with _composed(assistant, "joint"):
         events = await _all(assistant.ask(Question(text="When was the middle arch rebuilt?")))
-    finally:
-        assistant.library.compose("default", "composable")
     assert engine.requests[0].composition == "joint"
     plan, reading = [event.text for event in events if isinstance(event, Stage)][1:3]
     assert "read as one text (joint)" in plan
-    assert "tokens have to be read: the collection is joint" in reading
+    assert "tokens have to be read: documents are one text" in reading
     receipt = _answer(events).receipt
     assert receipt.composition == "joint"
     assert any("as one text" in line for line in receipt_lines(receipt))
-    answer = _answer(await _all(assistant.ask(Question(text="When was the middle arch rebuilt?"))))
+    with _composed(assistant, "composable"):
+        answer = _answer(await _all(assistant.ask(Question(text="When was the middle arch rebuilt?"))))
     assert engine.requests[1].composition == answer.receipt.composition == "composable"
     assert not any("one text" in line for line in receipt_lines(answer.receipt))
+
+
+@contextmanager
+def _composed(assistant: Assistant, composition: Composing) -> Iterator[None]:
+    assistant.library.compose("default", composition)
+    try:
+        yield
+    finally:
+        assistant.library.compose("default", "auto")
+
+
+@pytest.mark.parametrize(
+    ("mode", "most", "expected"),
+    [("whole", 8192, "joint"), ("focused", 8192, "composable"), ("whole", 10, "composable")],
+)
+async def test_a_small_collection_that_is_read_whole_is_one_text_unless_it_says_otherwise(
+    make: Make, monkeypatch: pytest.MonkeyPatch, mode: Literal["whole", "focused"], most: int, expected: str
+) -> None:
+    monkeypatch.setattr(routing, "_ONE_TEXT", most)
+    engine = Engine("In 1887.")
+    assistant = make(engine)
+    question = Question(text="When was the middle arch rebuilt?", mode=mode, store=False)
+    await _all(assistant.ask(question))
+    # Whether all of it or a part is asked about.
+    await _all(assistant.ask(msgspec.structs.replace(question, documents=("bridge",))))
+    assert [request.composition for request in engine.requests] == [expected, expected]
 
 
 async def test_a_conversation_goes_on(make: Make) -> None:

@@ -125,7 +125,7 @@ def test_a_joint_collection_says_what_a_change_makes_it_read_again(run: Run, pap
     assert code == 0
     assert "the collection is joint now: its 3 documents are read as one text" in error
     listed = [json.loads(line) for line in run("ls", "--collections", "--json")[1].splitlines()]
-    assert {row["name"]: row["composition"] for row in listed} == {"case": "joint", "default": "composable"}
+    assert {row["name"]: row["composition"] for row in listed} == {"case": "joint", "default": "auto"}
     (papers / "zoo.txt").write_text("Behind all others.\n")
     assert "joint" not in run("add", str(papers / "zoo.txt"), "-c", "case")[2]
     (papers / "among.txt").write_text("Before all others.\n")

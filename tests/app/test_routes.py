@@ -70,7 +70,7 @@ async def test_how_a_collection_is_read_is_said_when_files_are_added_and_stays(c
     await add(client, folder, "case")
     assert {row.name: row.composition for row in await client.collections()} == {
         "case": "joint",
-        "default": "composable",
+        "default": "auto",
     }
 
 

@@ -123,9 +123,9 @@ def test_a_library_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 
 def test_a_collection_keeps_how_it_is_read(filled: Library) -> None:
-    assert filled.composition("default") == "composable"
+    assert filled.composition("default") == "auto"
     filled.compose("new", "joint")
-    assert {row.name: row.composition for row in filled.collections()} == {"default": "composable", "new": "joint"}
+    assert {row.name: row.composition for row in filled.collections()} == {"default": "auto", "new": "joint"}
     filled.compose("new", "composable")
     assert filled.composition("new") == "composable"
     with pytest.raises(CollectionNotFound):
