@@ -37,6 +37,8 @@ class Home:
             "UNABRIDGED_ENGINE_DEVICE": "cpu",
             "UNABRIDGED_ANSWER_MAX_TOKENS": "24",
             "UNABRIDGED_ANSWER_HINTS": "0",
+            # As it is asked: what is filled is what such questions read.
+            "UNABRIDGED_ANSWER_MODE": "whole",
             **settings,
         }
 
