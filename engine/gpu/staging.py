@@ -26,6 +26,9 @@ from unabridged.engine.gpu.kernels.pages import Paged, copy_pages
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.tables import Tables
 
+# Programs of a copy: what fills the bus, and takes least from the products beside it.
+_PROGRAMS = 16
+
 
 @dataclass(frozen=True)
 class Span:
@@ -120,7 +123,7 @@ class Staging:
         with self._aside():
             for span in self._spans:
                 row, count, layers = span.row, pages(span.start), range(layer, layer + 1)
-                copy_pages(self._source, self._paged, row, row, 0, count, layers, layer % 2)
+                copy_pages(self._source, self._paged, row, row, 0, count, layers, layer % 2, _PROGRAMS)
                 self.moved += count * self._page_bytes
             if self._stream is not None:
                 self._loaded[layer % 2].record(self._stream)
@@ -132,7 +135,7 @@ class Staging:
             for span in self._spans:
                 first, layers = span.start // PAGE, range(layer % 2, layer % 2 + 1)
                 count = pages(span.end) - first
-                copy_pages(self._paged, self._source, span.row, span.row, first, count, layers, layer)
+                copy_pages(self._paged, self._source, span.row, span.row, first, count, layers, layer, _PROGRAMS)
                 self.moved += count * self._page_bytes
 
     def _aside(self) -> AbstractContextManager[object]:
