@@ -136,12 +136,17 @@ def test_a_gpu_writes_it_in_place_and_takes_no_memory_of_its_own(place: HostPlac
     one = torch.ones(1, device=CUDA)
     planes = held.tensor.unbind(0)
     bank = Bank(planes[0], planes[1], table, table, one, one)
-    before, _ = torch.cuda.mem_get_info()
     nowhere = torch.zeros(1, dtype=torch.int32, device=CUDA)
-    write(k, v, bank, nowhere, nowhere)
-    torch.cuda.synchronize()
-    after, _ = torch.cuda.mem_get_info()
-    assert before - after < 16 << 20
+    taken = []
+    for _ in range(5):
+        before, _ = torch.cuda.mem_get_info()
+        write(k, v, bank, nowhere, nowhere)
+        torch.cuda.synchronize()
+        taken.append(before - torch.cuda.mem_get_info()[0])
+        # The host reads them: what had moved to the GPU would have to move again.
+        assert held.tensor.view(torch.uint8).any()
+    # Other processes may take memory of the same GPU meanwhile, but not each time.
+    assert min(taken) < 16 << 20
     for stored, plane in zip((k, v), held.tensor, strict=True):
         wanted = stored.view(-1, 16, 128).to(held.tensor.dtype).cpu()
         assert torch.equal(plane[128::2].view(torch.uint8), wanted.view(torch.uint8))
