@@ -117,13 +117,13 @@ def answer(first: tuple[Home, str]) -> str:
 
 
 def processes_of(data: Path, what: str = "") -> list[int]:
-    """Processes whose command line names the data directory and `what`."""
+    """Processes whose command line or environment names the data directory, and whose command line has `what`."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
-                line = (entry / "cmdline").read_bytes().decode(errors="replace")
-                if str(data) in line and what in line:
+                line, environment = ((entry / name).read_bytes() for name in ("cmdline", "environ"))
+                if bytes(data) in line + environment and what.encode() in line:
                     found.append(int(entry.name))
     return found
 
