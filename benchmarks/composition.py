@@ -2,7 +2,7 @@
 
     nice -n 19 python -m benchmarks.composition --model DIR --questions nq-open-oracle.jsonl.gz
         --text pepys_diary.txt.xz [--collections 10] [--documents 12] [--past 2] [--past-documents 30] [--seed 5]
-        [--name composition]
+        [--name composition] [--more]
 
 Everything is read and asked by the engine's own parts on the CPU with one thread: composing, reading, the runner, the
 product's prompt without hints, greedy. Collections as in composition_data: *passages* and *facts* inside the window,
@@ -16,10 +16,12 @@ reading:
 
 and for each collection of facts, the mean nll of the text that follows its last document. Differences are joint minus
 composable of the same question; intervals are 95 %, by bootstrap over questions and, wider, over collections. Written
-after every collection to benchmarks/results/<name>.json, with every question, so that it may be ended at any time.
+after every collection to benchmarks/results/<name>.json, with every question, so that it may be ended at any time;
+--more adds to what is there, which another seed must have made.
 """
 
 import argparse
+import json
 import time
 from array import array
 from collections.abc import Iterator, Sequence
@@ -30,7 +32,7 @@ from typing import Any
 
 import torch
 from benchmarks.composition_data import Case, Collection, facts, passages, right
-from benchmarks.report import interval, machine, save
+from benchmarks.report import RESULTS, interval, machine, save
 from torch import Tensor
 
 from unabridged.app.events import Turn
@@ -228,9 +230,12 @@ def main() -> None:
     parser.add_argument("--past-documents", type=int, default=30)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--name", default="composition")
+    parser.add_argument("--more", action="store_true")
     options = parser.parse_args()
     engine = Engine(options.model)
-    done: list[dict[str, Any]] = []
+    before = json.loads((RESULTS / f"{options.name}.json").read_text("utf-8")) if options.more else {}
+    done: list[dict[str, Any]] = before.get("collections", [])
+    runs = [*before.get("runs", ()), {key: str(value) for key, value in vars(options).items()}]
     began = time.perf_counter()
     for place, one in _collections(options):
         done.append({"place": place} | measure(engine, one, alone=place == "inside"))
@@ -242,8 +247,7 @@ def main() -> None:
         print(f"{time.perf_counter() - began:.0f} s", place, one.kind, one.number, flush=True)
         for name, found in table.items():
             print(name, found, flush=True)
-        arguments = {key: str(value) for key, value in vars(options).items()}
-        save(options.name, {"machine": machine(), "arguments": arguments, "summary": table, "collections": done})
+        save(options.name, {"machine": machine(), "runs": runs, "summary": table, "collections": done})
 
 
 def _collections(options: argparse.Namespace) -> Iterator[tuple[str, Collection]]:
