@@ -28,9 +28,9 @@ class Course(Protocol):
         ...
 
     def fits(self, room: int, left: int) -> int:
-        """How many of `left` tokens a forward pass with room for `room` may take; more than that where what is stored is
-        streamed for it anyway. Those that others follow end where a block of queries does, if they can: what a block
-        selects does not depend on how a prompt was cut."""
+        """How many of `left` tokens a forward pass with room for `room` may take; more where what is stored is streamed
+        for it anyway. Those that others follow end where a block of queries does, if they can: what a block selects
+        does not depend on how a prompt was cut."""
         ...
 
     def extend(self, runs: Iterable[Run]) -> None:
