@@ -191,6 +191,7 @@ class Assistant:
                 segments=_segments(reach.sections),
                 composition=reach.composition,
                 shelf=collection,
+                adding=bool(patterns),
             )
 
         async with aclosing(self._ahead.read(find, request)) as events:

@@ -53,7 +53,7 @@ class Ahead(Generic[CourseT]):
             raise BadRequest("nothing is stored: reading ahead has no use", "unabridged config set engine.store_mib")
         unique = list({part.key: part for part in parts}.values())
         if request.shelf:
-            self._shelve(store, request.shelf, unique)
+            self._shelve(store, request, unique)
         outlook, missing = self._look(request.id, store, unique)
         yield outlook
         left = {part.key: part.tokens for part in missing}
@@ -77,10 +77,19 @@ class Ahead(Generic[CourseT]):
         seconds = time.perf_counter() - began
         yield Finished(id=request.id, reason="stop", usage=usage, prefill_seconds=seconds, notes=tuple(held.notes))
 
-    def _shelve(self, store: LateStore, name: str, parts: Sequence[Part]) -> None:
-        keys, tokens = tuple(part.key for part in parts), tuple(part.tokens for part in parts)
-        of = self._identity
-        store.folder.shelve(Shelf(name=name, model=of.model, fingerprint=of.fingerprint, keys=keys, tokens=tokens))
+    def _shelve(self, store: LateStore, request: Prefill, parts: Sequence[Part]) -> None:
+        of, listed = self._identity, {part.key: part.tokens for part in parts}
+        old = store.folder.shelves.get(request.shelf, of.fingerprint) if request.adding else None
+        if old is not None:
+            listed = dict(zip(old.keys, old.tokens, strict=True)) | listed
+        shelf = Shelf(
+            name=request.shelf,
+            model=of.model,
+            fingerprint=of.fingerprint,
+            keys=tuple(listed),
+            tokens=tuple(listed.values()),
+        )
+        store.folder.shelve(shelf)
 
     def _look(self, id: str, store: LateStore, parts: Sequence[Part]) -> tuple[Outlook, list[Part]]:
         """The outlook and the parts to be read: what is missing of those that fit."""

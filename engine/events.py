@@ -94,6 +94,7 @@ class Prefill(Message, frozen=True, kw_only=True, tag=True):
     segments: tuple[Segment, ...]
     composition: Composition = "composable"
     shelf: str = ""  # the name under which the store keeps the list of this KV, to be pinned, listed and removed by
+    adding: bool = False  # to that list; otherwise it becomes this
 
 
 class Cancel(Message, frozen=True, kw_only=True, tag=True):

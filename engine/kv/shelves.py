@@ -49,6 +49,10 @@ class Shelves:
                 found.append(msgspec.json.decode(path.read_bytes(), type=Shelf))
         return sorted(found, key=lambda shelf: (shelf.name, shelf.model, shelf.fingerprint))
 
+    def get(self, name: str, fingerprint: str) -> Shelf | None:
+        """The shelf of this name and fingerprint."""
+        return next((one for one in self.all() if (one.name, one.fingerprint) == (name, fingerprint)), None)
+
     def remove(self, shelf: Shelf) -> None:
         """Forget a shelf; its files stay."""
         (self._folder / f"{_hashed(shelf.name)}-{shelf.fingerprint[:16]}{_SHELF}").unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from tests.engine.tiny import save_tiny
@@ -162,6 +163,15 @@ def test_what_is_in_the_pool_but_not_on_the_disk_is_stored(backend: Make, tmp_pa
     outlook, _, _ = events_of(one, prefill())
     assert outlook.stored < outlook.total
     assert {stored.key for stored in folder.stored()} == before
+
+
+def test_a_part_of_a_collection_is_added_to_its_list(backend: Make, tmp_path: Path) -> None:
+    one, shelves = backend(), Folder(tmp_path / "kv", 0).shelves
+    events_of(one, prefill(SEGMENTS[:2]))
+    events_of(one, msgspec.structs.replace(prefill(SEGMENTS[1:4]), adding=True))
+    assert sorted(shelves.all()[0].tokens) == sorted((PREFIX, *LENGTHS[:4]))
+    events_of(one, prefill(SEGMENTS[1:4]))
+    assert sorted(shelves.all()[0].tokens) == sorted((PREFIX, *LENGTHS[1:4]))
 
 
 def test_where_nothing_is_stored_reading_ahead_is_refused(backend: Make) -> None:
