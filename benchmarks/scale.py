@@ -5,12 +5,14 @@
 From benchmarks/results/offload.json and prefill.json; needs no GPU. Writes benchmarks/results/scale.json. Each figure
 has its rule:
 
-the same card   A step with the pool in host memory: a line through the contexts that were measured. Prefill: seconds a
-                token behind a past, on the line through the pieces that were measured, summed over the text.
+the same card   A step with the pool in host memory: a line through the contexts that were measured. Prefill: pieces of
+                the plan's longest; each takes the longer of computing (a time of its own, and one a token that grows
+                with the past, fitted to the pieces that were measured on the GPU) and of bringing all that is stored
+                over the bus at 51 GB/s, times what the last piece took more than that with the pool in host memory.
 RTX 4090        A step: its launches at 2.5 us, then its bytes of GPU memory at 85 % of 1.0 TB/s, then its bytes over
                 the bus at 25 GB/s (PCIe 4.0 x16), as if nothing overlapped; bytes as counted, those that grow with the
-                context grown. Prefill: the longer of computing, by the ratio of the matrix rates (165 TFLOP/s there),
-                and of bringing all that is stored over the bus once a piece.
+                context grown. Prefill: as above, with computing by the ratio of the matrix rates (165 TFLOP/s there)
+                and this bus.
 memory          The memory plan for one answer at a time: what the GPU must have, the host's for keys and values.
 restart         Bytes of keys and values at the rate at which they were restored, and at 7 GB/s, which disks on PCIe 4.0
                 x4 are sold with.
@@ -18,7 +20,8 @@ restart         Bytes of keys and values at the rate at which they were restored
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ from benchmarks.offload_engine import KIND
 from benchmarks.report import RESULTS, machine, save
 
 from unabridged.engine.attention.config import AttentionConfig, choose, for_window
+from unabridged.engine.attention.limits import PIECE
 from unabridged.engine.events import AttentionChoice
 from unabridged.engine.plan.kv import Kv
 from unabridged.engine.plan.machine import Machine
@@ -36,6 +40,8 @@ from unabridged.models.config import ModelConfig
 
 GIB = 1 << 30
 BUS, DISK, MATRIX = 25e9, 7e9, 165e12
+# As copies filled the bus of the card that was measured (docs/log.md).
+OWN_BUS = 51e9
 BANDWIDTH, LAUNCH = 0.85e12, 2.5e-6
 Row = dict[str, Any]
 
@@ -74,16 +80,18 @@ class Projection:
                 row["restart"]["measured"] = size / one["restore"]
         engines = {one["place"] == "device": one for one in self._offload["engine"]}
         if len(engines) == 2:
-            there, piece = _rate(engines[False]), engines[False]["pieces"][-1]["tokens"]
-            alone = _rate(engines[True])
-            # Over the bus: all that is stored, once a piece.
-            bus = self._kv.token / BUS / piece
+            computing = _Computing.fitted(engines[True]["pieces"])
+            last = engines[False]["pieces"][-1]
+            more = last["seconds"] / self._piece(computing, last["past"], last["tokens"], 1.0, OWN_BUS)
+            cards = (("same_card", 1.0, OWN_BUS), ("rtx_4090", self._slower, BUS))
             row["prefill"] = {
-                "same_card": _sum(there, tokens),
-                "rtx_4090": _sum(lambda past: max(alone(past) * self._slower, past * bus), tokens),
-                "piece": piece,
-            }
+                name: more * sum(self._piece(computing, at, PIECE, slower, bus) for at in range(0, tokens, PIECE))
+                for name, slower, bus in cards
+            } | {"piece": PIECE, "more": more}
         return row
+
+    def _piece(self, computing: "_Computing", past: int, tokens: int, slower: float, bus: float) -> float:
+        return max(slower * computing.seconds(past, tokens), past * self._kv.token / bus)
 
     def steps(self, contexts: Sequence[int], choice: str) -> Iterator[Row]:
         """Of every preset and refresh that was measured with this choice and the pool in host memory."""
@@ -111,7 +119,7 @@ class Projection:
         )
         scored = last["bus"]["scored"]
         # What a first stage reads over the bus is among the floor's bytes.
-        local = last["floor"]["total"] - scored + more * codes
+        local = sum(last["floor"].values()) - scored + more * codes
         bus = last["bus"]["total"] + scored * (growth - 1)
         there = last["kernels"] * LAUNCH + local / BANDWIDTH + bus / BUS
         row: Row = {"local_bytes": local, "bus_bytes": bus, "launches": last["kernels"], "measured": last["context"]}
@@ -131,15 +139,24 @@ class Projection:
         return Search(subject, unlimited, Wish("host", context=tokens, slots=1)).least("host", tokens)
 
 
-def _rate(engine: Row) -> Callable[[float], float]:
-    """Seconds a token behind a past: a line through the pieces, the first left out, whose queries attend to all."""
-    pieces = engine["pieces"][1:]
-    slope, base = np.polyfit([one["past"] for one in pieces], [one["seconds"] / one["tokens"] for one in pieces], 1)
-    return lambda past: float(base + slope * past)
+@dataclass(frozen=True)
+class _Computing:
+    """Of a piece: seconds, seconds a token, and those a token for each token before it."""
 
+    piece: float
+    token: float
+    pair: float
 
-def _sum(rate: Callable[[float], float], tokens: int, parts: int = 1024) -> float:
-    return sum(rate((part + 0.5) * tokens / parts) for part in range(parts)) * tokens / parts
+    @classmethod
+    def fitted(cls, pieces: Sequence[Row]) -> "_Computing":
+        """To pieces, the first left out: its queries attend to everything."""
+        x = [[1, one["tokens"], one["tokens"] * one["past"]] for one in pieces[1:]]
+        found, *_ = np.linalg.lstsq(np.array(x, dtype=float), np.array([one["seconds"] for one in pieces[1:]]))
+        return cls(*map(float, found))
+
+    def seconds(self, past: int, tokens: int) -> float:
+        """Of a piece of so many tokens."""
+        return self.piece + tokens * (self.token + self.pair * past)
 
 
 def _print(result: Row) -> None:
