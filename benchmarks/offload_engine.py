@@ -66,6 +66,7 @@ class Engine:
         streaming = Streaming(plan.tokens, plan.longest)
         self._runner = GpuRunner(model, self.pool, self._attention, plan.slots, plan.chunk, streaming=streaming)
         self.recorded = self._runner.record()
+        memory.reserve(plan, self._device)
         self._runs = shuffled(self.pool.allocate(self.pool.slots))
         fill(self.pool, self._runs)
 

@@ -102,6 +102,8 @@ class GpuBackend:
         streaming = Streaming(plan.tokens, plan.longest)
         runner = GpuRunner(model, pool, plan.attention, plan.slots, plan.chunk, streaming=streaming)
         recorded = runner.record()
+        # Behind the recording, which has the allocator give back what nobody uses.
+        memory.reserve(plan, self._device)
         self._store = (
             None
             if options.store_dir is None

@@ -33,6 +33,13 @@ def hold(options: EngineOptions, device: torch.device) -> None:
         torch.cuda.set_per_process_memory_fraction(min(1.0, max(0, options.vram_bytes - DRIVER) / total), device)
 
 
+def reserve(plan: Plan, device: torch.device) -> None:
+    """Have torch's allocator hold what passes need, in one piece: passes of many lengths would each leave it pieces
+    that the next, longer one has no use for. Raises torch.OutOfMemoryError where the memory is not there."""
+    if device.type == "cuda":
+        torch.empty(plan.passing, dtype=torch.uint8, device=device)
+
+
 def limit_bytes(plan: Plan) -> int:
     """What the pool is made for: codes of the index count where keys and values lie beside them."""
     return plan.tokens * (plan.kv.token + (plan.kv.codes if plan.place == "gpu" else 0))

@@ -53,7 +53,7 @@ class Part:
 class Plan:
     """`tokens`: that the pool holds; `chunk`: tokens of a pass, `longest`: of one behind a long past in the host;
     `whole`: no context of as many tokens is attended to whole; `attention`: the engine's own; `parts`: of the GPU's
-    memory."""
+    memory; `passing`: bytes of them that passes over prompts take and give back."""
 
     place: Place
     tokens: int
@@ -64,6 +64,7 @@ class Plan:
     attention: AttentionConfig
     kv: Kv
     parts: tuple[Part, ...]
+    passing: int
     banks: BankRoom | None
 
     @property

@@ -90,7 +90,19 @@ class Search:
             Part("workspace", space.total, f"passes of up to {piece:,} tokens, steps of up to {slots} answers"),
             Part("CUDA", DRIVER, "its context and the kernels' code"),
         ]
-        return Plan(place, tokens, slots, self._chunk, piece, whole, attention, kv, tuple(parts), banks)
+        return Plan(
+            place=place,
+            tokens=tokens,
+            slots=slots,
+            chunk=self._chunk,
+            longest=piece,
+            whole=whole,
+            attention=attention,
+            kv=kv,
+            parts=tuple(parts),
+            passing=space.activations + space.rotated,
+            banks=banks,
+        )
 
     def _most(self, place: Place, slots: int, piece: int) -> int:
         """Tokens at most, in whole blocks."""

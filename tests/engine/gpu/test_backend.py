@@ -24,7 +24,7 @@ from unabridged.engine.events import (
     pack_ids,
 )
 from unabridged.engine.generate import TorchBackend
-from unabridged.engine.gpu import backend
+from unabridged.engine.gpu import backend, memory
 from unabridged.engine.gpu.backend import GpuBackend
 from unabridged.engine.gpu.prefill import Prefill as Reading
 from unabridged.engine.gpu.runner import GpuRunner
@@ -307,6 +307,17 @@ def test_a_limit_that_does_not_do_is_told_before_the_model_is_loaded(
     monkeypatch.setattr(backend, "load", None)
     with pytest.raises(OutOfMemory, match=r"of GPU memory, 512 MiB|of GPU memory, 0.5 GiB"):
         gpu(vram_bytes=512 << 20)
+
+
+@pytest.mark.gpu
+def test_passes_find_their_memory_in_one_piece(gpu: Make, device: str) -> None:
+    one = gpu()
+    torch.cuda.empty_cache()
+    memory.reserve(one._plan, torch.device(device))
+    reserved = torch.cuda.memory_reserved(device)
+    passing = torch.empty(one._plan.passing, dtype=torch.uint8, device=device)
+    assert torch.cuda.memory_reserved(device) == reserved
+    assert passing.numel() > 0
 
 
 @pytest.mark.thorough
