@@ -7,7 +7,7 @@ from pathlib import Path
 from unabridged.engine.kv import memory
 
 # CUDA's context and the code of the kernels and libraries: what a process has of a GPU beside torch's allocator
-# (docs/log.md: 879 MiB with an 8B model on an H200).
+# (docs/log.md: .86 GiB with an 8B model on an H200).
 DRIVER = 880 << 20
 
 
