@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from unabridged.engine.attention.limits import CONTEXTS
 from unabridged.engine.gpu.host_memory import best_place
-from unabridged.engine.gpu.passes import CONTEXTS, Passes, Streaming
+from unabridged.engine.gpu.passes import Passes, Streaming
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.staging import Span, Staging
 
