@@ -15,6 +15,7 @@ from benchmarks.decode_run import summary
 from unabridged.engine.attention.config import for_window
 from unabridged.engine.events import Sampling
 from unabridged.engine.gpu import memory
+from unabridged.engine.gpu.course import GpuCourse
 from unabridged.engine.gpu.host_memory import Place
 from unabridged.engine.gpu.passes import Streaming
 from unabridged.engine.gpu.pool import GpuPool
@@ -85,12 +86,11 @@ class Engine:
         return tokens, seconds
 
     def answer(self, past: int) -> Row:
-        """Read a question behind `past` tokens and answer it: seconds to the first token, and of a step."""
-        course = self._runner.course(self._runs, [], past, self._attention)
-        began = time.perf_counter()
-        self._runner.read([(course, array("i", range(1, 65)))])
-        course.first(Sampling(), [], None)
-        first = time.perf_counter() - began
+        """Read a question behind `past` tokens and answer it, the second time: seconds to the first token, and of a
+        step. What compiles for it is there then."""
+        course, first = self._asked(past)
+        course.close()
+        course, first = self._asked(past)
         clock = []
         for _ in range(_ANSWER):
             course.next()
@@ -98,6 +98,14 @@ class Engine:
         course.close()
         steps = [b - a for a, b in pairwise(clock)][_ANSWER // 4 :]
         return {"first": first, "step": dict(zip(("mean", "p50", "p99"), summary(steps), strict=True))}
+
+    def _asked(self, past: int) -> tuple[GpuCourse, float]:
+        """A context whose question of 64 tokens has been read, and its first token chosen, in so many seconds."""
+        course = self._runner.course(self._runs, [], past, self._attention)
+        began = time.perf_counter()
+        self._runner.read([(course, array("i", range(1, 65)))])
+        course.first(Sampling(), [], None)
+        return course, time.perf_counter() - began
 
     def used(self) -> Row:
         """GPU memory at most, against the plan. `allocator`: torch's; `others`: what the card has less beside it, which
