@@ -16,11 +16,12 @@ reading:
 
 and for each collection of facts, the mean nll of the text that follows its last document. Differences are joint minus
 composable of the same question; intervals are 95 %, by bootstrap over questions and, wider, over collections. Written
-after every collection to benchmarks/results/<name>.json, with every question, so that it may be ended at any time;
---more adds to what is there, which another seed must have made.
+after every collection to benchmarks/results/<name>.json, with the figures of every question, so that it may be ended at
+any time; --more adds to what is there, which another seed must have made.
 """
 
 import argparse
+import hashlib
 import json
 import time
 from array import array
@@ -32,7 +33,8 @@ from typing import Any
 
 import torch
 from benchmarks.composition_data import Case, Collection, facts, passages, right
-from benchmarks.report import RESULTS, interval, machine, save
+from benchmarks.composition_summary import WAYS, summary
+from benchmarks.report import RESULTS, machine, save
 from torch import Tensor
 
 from unabridged.app.events import Turn
@@ -48,10 +50,8 @@ from unabridged.engine.reading import Held, Reader
 from unabridged.models.load import load_model
 from unabridged.models.tokenizer import Tokenizer
 
-WAYS: tuple[Composition, ...] = ("composable", "joint")
 ANSWER = 20
 POOL = 1 << 30
-DRAWS = 10_000
 # Collections inside the window between two past it.
 _BETWEEN = 5
 
@@ -157,7 +157,9 @@ class Engine:
 
 def measure(engine: Engine, one: Collection, alone: bool) -> dict[str, Any]:
     """A collection in both ways, and with `alone` each question over its document."""
-    result: dict[str, Any] = {"kind": one.kind, "number": one.number, "cases": [asdict(case) for case in one.cases]}
+    # The questions' texts are not ours to hand on.
+    cases = [{"question": _mark(case.question), "document": case.document} for case in one.cases]
+    result: dict[str, Any] = {"kind": one.kind, "number": one.number, "cases": cases}
     for way in WAYS:
         began = time.perf_counter()
         with engine.held(one.documents, way) as held:
@@ -177,45 +179,8 @@ def measure(engine: Engine, one: Collection, alone: bool) -> dict[str, Any]:
     return result
 
 
-def summary(collections: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of collections of one kind."""
-    out: dict[str, Any] = {"collections": len(collections), "questions": sum(len(one["cases"]) for one in collections)}
-    out["tokens"] = round(sum(one["joint"]["tokens"] for one in collections) / len(collections))
-    for way in (*WAYS, "alone"):
-        asked = [case for one in collections for case in one.get(way, {"asked": ()})["asked"]]
-        if asked:
-            found = sum(case["right"] for case in asked)
-            nll = sum(case["nll"] for case in asked) / len(asked)
-            out[way] = {"right": found, "interval": interval(found, len(asked)), "nll": nll}
-    for name in ("nll", "right"):
-        pairs = [
-            [joint[name] - apart[name] for apart, joint in zip(*(one[way]["asked"] for way in WAYS), strict=True)]
-            for one in collections
-        ]
-        out[f"joint - composable, {name}"] = paired(pairs)
-    told = [one for one in collections if "follows" in one["joint"]]
-    if told:
-        for way in WAYS:
-            out[f"{way}, nll of what follows"] = sum(one[way]["follows"] for one in told) / len(told)
-        out["joint - composable, nll of what follows"] = paired(
-            [[one["joint"]["follows"] - one["composable"]["follows"]] for one in told]
-        )
-    return out
-
-
-def paired(groups: Sequence[Sequence[float]]) -> dict[str, list[float]]:
-    """The mean of paired differences, with percentile intervals: over all of them, and over whole groups."""
-    random = torch.Generator().manual_seed(0)
-    single = torch.tensor([value for group in groups for value in group], dtype=torch.float64)
-    sums = torch.tensor([sum(group) for group in groups], dtype=torch.float64)
-    sizes = torch.tensor([len(group) for group in groups], dtype=torch.float64)
-    drawn = torch.randint(len(groups), (DRAWS, len(groups)), generator=random)
-    means = {
-        "over questions": single[torch.randint(len(single), (DRAWS, len(single)), generator=random)].mean(1),
-        "over collections": sums[drawn].sum(1) / sizes[drawn].sum(1),
-    }
-    bounds = torch.tensor([0.025, 0.975], dtype=torch.float64)
-    return {"mean": [float(single.mean())]} | {name: one.quantile(bounds).tolist() for name, one in means.items()}
+def _mark(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def main() -> None:
