@@ -27,7 +27,8 @@ class Rereading:
             return ""
         after = self._documents()
         if not self._joint:
-            return f"the collection is joint now: its {_size(after)} are read as one text" if after else ""
+            verb = "is" if len(after) == 1 else "are"
+            return f"the collection is joint now: its {_size(after)} {verb} read as one text" if after else ""
         return _behind_the_first_change(self._before, after)
 
     def _is_joint(self) -> bool:
@@ -47,9 +48,10 @@ def _behind_the_first_change(before: "list[DocumentRow]", after: "list[DocumentR
     again = [row for row in after[same:] if row.id in known]
     if not again:
         return ""
+    verb = "is" if len(again) == 1 else "are"
     return (
-        f"the collection is joint: {_size(again)} are read again, from {display_name(again[0])} on, because what stands"
-        " before has changed"
+        f"the collection is joint: {_size(again)} {verb} read again, from {display_name(again[0])} on, because what"
+        " stands before has changed"
     )
 
 

@@ -6,11 +6,12 @@ from typing import Any
 import click
 
 from unabridged.app.commands.common import SIZE, TEXT, App, emit, examples, json_option, pass_app, vram_option
+from unabridged.models.errors import ModelNotFound
 
 _EXAMPLES = examples(
     "unabridged plan",
     "unabridged plan llama8b --context 1000000",
-    "unabridged plan ~/Llama-3.1-8B/config.json --vram 24GiB --ram 96GiB --context 1000000 --index",
+    "unabridged plan ~/Llama-3.1-8B-AWQ/config.json --vram 24GiB --ram 96GiB --context 1000000 --index",
 )
 
 
@@ -69,7 +70,13 @@ def _model(app: App, named: str) -> tuple[Path, str]:
     """Where it lies, and its name."""
     path = Path(named).expanduser()
     if "/" not in named and not path.is_file():
-        installed = app.registry.get(named)
-        return installed.path, installed.name
+        try:
+            installed = app.registry.get(named)
+        except ModelNotFound:
+            # Then it is a folder that lies here.
+            if not path.is_dir():
+                raise
+        else:
+            return installed.path, installed.name
     path = path.resolve()
     return path, path.parent.name if path.name == "config.json" else path.stem if path.is_file() else path.name

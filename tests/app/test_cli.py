@@ -132,6 +132,7 @@ def test_a_joint_collection_says_what_a_change_makes_it_read_again(run: Run, pap
     assert "4 documents are read again, from box.mbox#1 on" in run("add", str(papers / "among.txt"), "-c", "case")[2]
     assert "2 documents are read again, from rules.txt on" in run("rm", "box.mbox", "-c", "case")[2]
     assert "read again" not in run("rm", "zoo.txt", "-c", "case")[2]
+    assert "1 document is read again, from rules.txt on" in run("rm", "among.txt", "-c", "case")[2]
     assert "read again" not in run("add", "-c", "case", "--composition", "composable")[2]
     (papers / "among.txt").write_text("Changed, and nothing else is read again.\n")
     assert "read again" not in run("add", str(papers / "among.txt"), "-c", "case")[2]

@@ -122,6 +122,16 @@ def test_installed_models_are_planned_by_name_with_their_own_index(
     assert "no model other" in run("other", *MACHINE)[1]
 
 
+def test_a_folder_that_lies_here_is_planned_where_no_model_has_its_name(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save_tiny(tmp_path / "tiny", 512, dim=64, layers=2, heads=2, kv_heads=1)
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(run("tiny", *MACHINE, "--json")[1])["model"] == "tiny"
+    monkeypatch.chdir(folder)
+    assert "no model tiny" in run("tiny", *MACHINE)[1]
+
+
 def test_a_card_that_is_here_counts_with_what_is_free(
     llama: str, locations: Locations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
