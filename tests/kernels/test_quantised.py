@@ -54,6 +54,7 @@ def test_many_rows(device: str) -> None:
     _check_linear(quantised.FEW + 1, device)
 
 
+@pytest.mark.thorough
 def test_several_times_a_few_rows(device: str) -> None:
     _check_linear(19, device)
 

@@ -222,6 +222,7 @@ def _tokens(store: Tensor, table: Tensor, row: int, length: int) -> Tensor:
         pytest.param(PAPER, (4, 2, 1), id="paper", marks=pytest.mark.thorough),
     ],
 )
+@pytest.mark.thorough
 def test_steps_give_the_same_bytes(stages: Sequence[Stage], refresh: tuple[int, ...], device: str) -> None:
     both = Both(settings(stages, refresh), device)
     both.admit(0, 250)
@@ -253,6 +254,7 @@ def test_recorded_steps_give_the_same_bytes(stages: Sequence[Stage], device: str
         both.step()
 
 
+@pytest.mark.thorough
 def test_whatever_is_not_chosen_gives_way_and_comes_back(device: str) -> None:
     both = Both(settings(refresh=(1, 1, 1)), device, share=1.0)
     both.admit(0, 330)

@@ -88,6 +88,7 @@ def kv(of: GpuBackend, asked: Generate) -> list[torch.Tensor]:
     return [of._cache.pool.read(entry.runs) for entry in entries]
 
 
+@pytest.mark.thorough
 def test_a_joint_context_is_that_of_the_cpu_and_only_what_changed_is_read_again(
     gpu: Make, cpu: TorchBackend, pad: Callable[[Ids], Ids]
 ) -> None:

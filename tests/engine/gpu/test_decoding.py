@@ -55,6 +55,7 @@ def test_one_alone_has_a_batch_of_one_row_and_two_share(model: Llama) -> None:
     assert len(answers.decoder) == 1
 
 
+@pytest.mark.thorough
 def test_a_look_that_finds_no_memory_is_the_end_of_one_answer(model: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(masses: torch.Tensor, span: range) -> None:
         raise torch.OutOfMemoryError(f"no memory for {len(masses)} masses of {span}")

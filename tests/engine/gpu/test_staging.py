@@ -93,6 +93,7 @@ def forced(side: Side, monkeypatch: pytest.MonkeyPatch, in_place: bool) -> None:
     monkeypatch.setattr(side.prefill, "in_place", lambda spans: in_place)
 
 
+@pytest.mark.thorough
 def test_documents_behind_one_prefix(model: Llama, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix, documents = prompt(32, 1), [prompt(20, 2), prompt(35, 3)]
     found = []
@@ -199,6 +200,7 @@ def test_it_takes_what_the_plan_says(model: Llama, place: Place) -> None:
     assert found == Kv(LAYERS, HEADS, DIM, "float32", 0).staging(3, 100)
 
 
+@pytest.mark.thorough
 def test_contexts_share_the_room(model: Llama, place: Place) -> None:
     one = Side.of(model, place, CONFIG, 3, staged=64)
     staging = one.prefill._staging
