@@ -12,8 +12,8 @@ from unabridged.app.printable import one_line
 if TYPE_CHECKING:
     from unabridged.app.settings import Settings
 
-# A server that is gone; another one can be had.
-_LOST = ("server_unreachable", "server_stopping")
+# A server that is gone, or was told to go; another one can be had.
+_LOST, _STOPPING = "server_unreachable", "server_stopping"
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
@@ -39,7 +39,8 @@ async def _read(app: App, settings: "Settings", collection: str, patterns: tuple
         end = await _attempt(app, settings, collection, patterns, screen)
         if not isinstance(end, Problem):
             return screen.end(end)
-        if end.code not in _LOST or not screen.moved:
+        # What ends every server before anything is read is not to be repeated.
+        if end.code != _STOPPING and not (end.code == _LOST and screen.moved):
             return screen.problem(end)
 
 
@@ -59,7 +60,7 @@ async def _attempt(
                 screen.forecast(event)
             else:
                 return event
-    return Problem(code="server_unreachable", message="the server ended in the middle")
+    return Problem(code=_LOST, message="the server ended in the middle")
 
 
 class _Screen:

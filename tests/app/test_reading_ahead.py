@@ -1,16 +1,21 @@
 """Reading ahead of questions: what is said, how it gives way to a question, how it outlives an engine."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from unabridged.app.events import Forecast, LeftOut, ReadAhead, ReadAheadEvent, Stage
+from unabridged.app import launch
+from unabridged.app.commands.common import App
+from unabridged.app.commands.reading_ahead import read_ahead
+from unabridged.app.events import Forecast, LeftOut, Problem, ReadAhead, ReadAheadEvent, Stage
 from unabridged.app.reading_ahead import Ahead, Reach
+from unabridged.app.settings import Settings
 from unabridged.engine.errors import EngineDied
 from unabridged.engine.events import Event, Finished, Outlook, Prefill, Progress, Queued, Segment, Usage
 
@@ -165,3 +170,32 @@ async def test_collections_are_read_one_after_the_other() -> None:
     assert "another collection is being read" not in texts(first)
     assert isinstance(second[-1], ReadAhead)
     assert second[-1].read == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "read", "servers"),
+    [("server_stopping", 0, 2), ("server_unreachable", 7, 2), ("server_unreachable", 0, 1), ("internal", 7, 1)],
+)
+def test_the_command_goes_on_with_another_server_where_that_can_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, read: int, servers: int
+) -> None:
+    """A server of another command ends with that command, perhaps before it was this one's turn."""
+    scripts: list[list[ReadAheadEvent]] = [
+        [Stage(name="read", text="reading", done=read, total=9), Problem(code=code, message="it ends")],
+        [ReadAhead(collection="c", tokens=9, read=9, stored=0, seconds=1.0)],
+    ]
+    seen: list[str] = []
+
+    class Scripted:
+        async def read_ahead(self, collection: str, documents: Sequence[str]) -> AsyncGenerator[ReadAheadEvent, None]:
+            for event in scripts[len(seen) - 1]:
+                yield event
+
+    @asynccontextmanager
+    async def connect(*_: object, **__: object) -> AsyncIterator[Scripted]:
+        seen.append(code)
+        yield Scripted()
+
+    monkeypatch.setattr(launch, "connect", connect)
+    exit_code = read_ahead(App(tmp_path), Settings(), "c", (), quiet=True, as_json=False)
+    assert (len(seen), exit_code == 0) == (servers, servers == 2)
