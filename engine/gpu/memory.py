@@ -1,10 +1,14 @@
 """This process's part of the memory plan: what the device has, and holding the engine to it."""
 
+import logging
+
 import torch
 
 from unabridged.engine.options import EngineOptions
 from unabridged.engine.plan.machine import DRIVER, Machine
 from unabridged.engine.plan.plan import Plan, Wish
+
+log = logging.getLogger("unabridged.engine")
 
 # Of a device without a limit of its own: Triton's interpreter.
 _UNLIMITED = 1 << 60
@@ -35,9 +39,13 @@ def hold(options: EngineOptions, device: torch.device) -> None:
 
 def reserve(plan: Plan, device: torch.device) -> None:
     """Have torch's allocator hold what passes need, in one piece: passes of many lengths would each leave it pieces
-    that the next, longer one has no use for. Raises torch.OutOfMemoryError where the memory is not there."""
-    if device.type == "cuda":
+    that the next, longer one has no use for. Where it is not to be had in one piece, passes take it as they can."""
+    if device.type != "cuda":
+        return
+    try:
         torch.empty(plan.passing, dtype=torch.uint8, device=device)
+    except torch.OutOfMemoryError as error:
+        log.warning("%s bytes for passes are not free in one piece: %s", f"{plan.passing:,}", error)
 
 
 def limit_bytes(plan: Plan) -> int:
