@@ -48,7 +48,10 @@ def plan(
     The engine starts by the same plan. What does not fit is refused, with what would; exit code 1.
     """
     from unabridged.app.assembly import engine_options
+    from unabridged.app.assistant import attention_choice
     from unabridged.app.planning import plan as planned
+    from unabridged.app.service import NoModel
+    from unabridged.engine.gpu.chosen import chosen
 
     settings = app.settings(
         engine__context_tokens=context,
@@ -57,8 +60,14 @@ def plan(
         engine__place=place,
         engine__kv_dtype=kv,
     )
-    path, name = _model(app, model or settings.model.name)
-    found = planned(path, name, engine_options(settings, app.locations), ram, index)
+    choice = attention_choice(settings.engine)
+    try:
+        path, name = _model(app, model or settings.model.name)
+        found = planned(path, name, engine_options(settings, app.locations), ram, index)
+    except ModelNotFound as error:
+        raise NoModel(error.message, error.hint) from error
+    # The engine would start without such attention, and refuse each question.
+    chosen(choice, found.plan, found.subject.config.window, found.subject.indexed)
     if as_json:
         emit(found.json())
         return

@@ -87,7 +87,7 @@ class Search:
         space = Workspace.of(config, attention, subject.itemsize, kv.layer_codes, slots, piece, tokens)
         parts += [
             Part("tables", tables(config, slots, tokens) + known, "where pages lie"),
-            Part("workspace", space.total, f"passes of up to {piece:,} tokens, steps of up to {slots} answers"),
+            Part("workspace", space.total, f"passes of up to {piece:,} tokens, steps of {_answers(slots)}"),
             Part("CUDA", DRIVER, "its context and the kernels' code"),
         ]
         return Plan(
@@ -143,6 +143,10 @@ class Search:
     def _fits(self, plan: Plan) -> bool:
         limit = self.wish.pool or self.taken(plan)
         return plan.vram <= self.machine.vram and plan.ram <= self.machine.ram and self.taken(plan) <= limit
+
+
+def _answers(slots: int) -> str:
+    return "one answer" if slots == 1 else f"up to {slots} answers"
 
 
 def _unserved(subject: Subject) -> str:

@@ -69,6 +69,7 @@ def test_a_configuration_alone_is_planned_for_a_described_machine(run: Run, llam
     code, said = run(llama, *MACHINE, "--context", "1000000", "--index", "--slots", "1")
     assert code == 0
     assert "1,000,000 tokens in host memory (float8_e4m3fn), 1 answer at a time" in said
+    assert "steps of one answer" in said
     assert "RTX 4090: about" in said
     assert "estimates, from measurements" in said
     code, said = run(llama, *MACHINE, "--context", "1000000", "--index", "--slots", "1", "--json")
@@ -119,7 +120,33 @@ def test_installed_models_are_planned_by_name_with_their_own_index(
     model.calibration.write_bytes(b"measured")
     found = json.loads(run("mine", *MACHINE, "--json")[1])
     assert (found["attention"], "index" in found["gpu"]) == ("8k-index", True)
-    assert "no model other" in run("other", *MACHINE)[1]
+
+
+@pytest.mark.parametrize("name", ["other", "./other", ""])
+def test_a_model_that_is_missing_exits_3(run: Run, name: str) -> None:
+    code, said = run(*([name] if name else []), *MACHINE)
+    assert code == cli.NO_ENGINE
+    assert said.startswith("unabridged: error: no model ")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [
+        ("PRESET", "nonsense", 'attention preset "nonsense" is unknown (known: auto, 3k'),
+        ("PRESET", "3k-index", "index"),
+        ("OVERRIDES", "k", "setting engine.overrides has 'k' (write name=value"),
+        ("OVERRIDES", "nonsense=3", 'attention override "nonsense" is unknown (known: '),
+        ("OVERRIDES", "stream=255", "attention stream = 255 (a multiple of 16 on a GPU)"),
+    ],
+)
+def test_attention_that_questions_would_be_refused_for_is_not_planned(
+    run: Run, llama: str, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, expected: str
+) -> None:
+    monkeypatch.setenv(f"UNABRIDGED_ENGINE_{setting}", value)
+    code, said = run(llama, *MACHINE)
+    assert code == cli.FAILED
+    assert said.startswith("unabridged: error: ")
+    assert (expected in said, said.count("\n")) == (True, 1)
 
 
 def test_a_folder_that_lies_here_is_planned_where_no_model_has_its_name(
