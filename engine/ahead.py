@@ -54,17 +54,27 @@ class Ahead(Generic[CourseT]):
         unique = list({part.key: part for part in parts}.values())
         if request.shelf:
             self._shelve(store, request, unique)
-        outlook, missing = self._look(request.id, store, unique)
+        outlook, fitting = self._look(request.id, store, unique)
+        missing = [part for part in fitting if not store.has(part.key)]
         yield outlook
+        with store.folder.keeping(part.key for part in fitting):
+            yield from self._read(request.id, store, unique, missing, held)
+        usage = Usage(prompt=outlook.total, cached=outlook.stored, completion=0)
+        seconds = time.perf_counter() - began
+        yield Finished(id=request.id, reason="stop", usage=usage, prefill_seconds=seconds, notes=tuple(held.notes))
+
+    def _read(
+        self, id: str, store: LateStore, parts: Sequence[Part], missing: Sequence[Part], held: Held
+    ) -> Iterator[Event | None]:
         left = {part.key: part.tokens for part in missing}
         total = sum(left.values())
-        for batch in self._batches(unique, missing):
+        for batch in self._batches(parts, missing):
             done = total - sum(left.values())
-            for event in self._reader.hold(request.id, batch, held):
+            for event in self._reader.hold(id, batch, held):
                 if event is None or event.phase == "restore":
                     yield None
                 else:
-                    yield Progress(id=request.id, phase="read", done=done + event.done, total=total)
+                    yield Progress(id=id, phase="read", done=done + event.done, total=total)
             self._keep(store, held)
             for entry in held.holds:
                 left.pop(entry.key, None)
@@ -73,9 +83,6 @@ class Ahead(Generic[CourseT]):
         while not self._reader.settle(held):
             yield None
         self._check(held)
-        usage = Usage(prompt=outlook.total, cached=outlook.stored, completion=0)
-        seconds = time.perf_counter() - began
-        yield Finished(id=request.id, reason="stop", usage=usage, prefill_seconds=seconds, notes=tuple(held.notes))
 
     def _shelve(self, store: LateStore, request: Prefill, parts: Sequence[Part]) -> None:
         of, listed = self._identity, {part.key: part.tokens for part in parts}
@@ -92,16 +99,17 @@ class Ahead(Generic[CourseT]):
         store.folder.shelve(shelf)
 
     def _look(self, id: str, store: LateStore, parts: Sequence[Part]) -> tuple[Outlook, list[Part]]:
-        """The outlook and the parts to be read: what is missing of those that fit."""
+        """The outlook and the parts that fit."""
         stored = {one.key: one.size for one in store.folder.stored()}
-        pinned = store.folder.shelves.pinned_keys()
+        pinned = stored.keys() & store.folder.shelves.pinned_keys()
         room = store.folder.room()
         own = {part.key for part in parts}
         others = {key: size for key, size in stored.items() if key not in own}
-        most = min(room.quota, room.used + room.disk) - sum(others[key] for key in others.keys() & pinned)
-        taken, fitting = 0, []
+        most = room.most - sum(others[key] for key in others.keys() & pinned)
+        # What is pinned of it stays even where it is behind what fits.
+        taken, fitting = sum(stored[key] for key in own & pinned), []
         for part in parts:
-            taken += self._size(part)
+            taken += 0 if part.key in pinned else self._size(part)
             if taken > most:
                 break
             fitting.append(part)
@@ -122,9 +130,9 @@ class Ahead(Generic[CourseT]):
             size=sum(map(self._size, parts)),
             stored_size=sum(stored.get(part.key, 0) for part in parts),
             room=most,
-            goes=max(0, size + sum(others.values()) - min(room.quota, room.used + room.disk)),
+            goes=max(0, size + sum(others.values()) - room.most),
         )
-        return outlook, [part for part in fitting if part.key not in stored]
+        return outlook, fitting
 
     def _batches(self, parts: Sequence[Part], missing: Sequence[Part]) -> Iterator[list[Part]]:
         """What is held at a time: a few parts behind the prefix, or, where parts stand behind others, all of them."""
@@ -156,8 +164,8 @@ class Ahead(Generic[CourseT]):
                 store.save(entry.key, self._cache.pool, entry.runs)
 
     def _check(self, held: Held) -> None:
-        if not held.storing:
-            raise StoreError(held.notes[-1])
+        if held.failed is not None:
+            raise held.failed
 
     def _size(self, part: Part) -> int:
         return file_bytes(self._cache.pool.token_bytes * filled(part.tokens, self._page))

@@ -33,12 +33,13 @@ class Held:
     layout: Layout = field(default_factory=lambda: Layout((), 1))  # of `order`
     cached: int = 0  # tokens that were in the pool or on the disk
     notes: list[str] = field(default_factory=list)
-    storing: bool = True  # until a write has failed
+    failed: StoreError | None = None  # the first write that did
 
     def fails(self, error: StoreError) -> None:
         """Nothing more is stored for this request, and it is said once."""
-        self.notes += [str(error)] if self.storing else []
-        self.storing = False
+        if self.failed is None:
+            self.failed = error
+            self.notes.append(f"what was read is not stored: {error}")
 
 
 @dataclass
@@ -255,7 +256,7 @@ class Reader(Generic[CourseT]):
                 self._save(one, held)
 
     def _save(self, one: _Reading, held: Held) -> None:
-        if self._store is not None and held.storing:
+        if self._store is not None and held.failed is None:
             try:
                 self._store.save(one.entry.key, self._cache.pool, one.entry.runs)
             except StoreError as error:

@@ -13,7 +13,8 @@ from unabridged.app.commands.common import TEXT, App, collection_option, emit, e
 from unabridged.app.commands.reading_ahead import size
 
 if TYPE_CHECKING:
-    from unabridged.engine.kv.folder import Folder, Stored
+    from unabridged.engine.kv.folder import Folder
+    from unabridged.engine.kv.room import Stored
     from unabridged.engine.kv.shelves import Shelf
 
 _MIB = 1 << 20
@@ -63,7 +64,7 @@ def fill(app: App, collection: str, documents: tuple[str, ...], pin: bool, quiet
     settings = app.settings()
     if pin:
         with _folder(app) as folder:
-            folder.shelves.pin(collection)
+            folder.pin(collection)
     return read_ahead(app, settings, collection, documents, quiet=quiet, as_json=as_json)
 
 
@@ -105,7 +106,7 @@ def verify(app: App, remove: bool, quiet: bool, as_json: bool) -> int:
 def pin(app: App, collection: str) -> None:
     """Keep what is read of a collection, now and later, until it is unpinned or evicted by name."""
     with _folder(app) as folder:
-        folder.shelves.pin(collection)
+        folder.pin(collection)
         listed = {key for shelf in folder.shelves.all() if shelf.name == collection for key in shelf.keys}
         there = [one for one in folder.stored() if one.key in listed]
     stored = f"{len(there):,} files, {size(sum(one.size for one in there))}" if there else "nothing of it is stored yet"
@@ -118,7 +119,7 @@ def pin(app: App, collection: str) -> None:
 def unpin(app: App, collection: str) -> int:
     """Let a collection's KV go when the quota is reached."""
     with _folder(app) as folder:
-        if folder.shelves.unpin(collection):
+        if folder.unpin(collection):
             return 0
     say(f"{collection} was not pinned")
     return FAILED
@@ -152,7 +153,7 @@ def evict(app: App, collection: str | None, model: str | None, others: bool, eve
             keys = {key for shelf in ours for key in shelf.keys} - kept
         freed = folder.drop(keys)
         for shelf in ours:
-            folder.shelves.remove(shelf)
+            folder.forget(shelf)
     if as_json:
         emit({"bytes": freed})
     else:

@@ -3,55 +3,38 @@
 Several processes may use it at a time. Whoever makes room holds the folder's lock for that moment; a file under way has
 a name of its own, its full length at once and a lock of its own, so that it counts, and so that what a killed writer
 left is told from what another one writes. A finished file appears whole, and stays after a power cut. What is pinned
-never goes (`shelves`). Knows keys and bytes, not what they mean. Torch-free.
+never goes (`shelves`). A folder that may not be written is read. Knows keys and bytes, not what they mean. Torch-free.
 """
 
 import contextlib
+import errno
 import fcntl
 import logging
 import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from unabridged.engine.errors import StoreError
 from unabridged.engine.kv.format import open_file
+from unabridged.engine.kv.room import Room, Stored, leaving, spare
 from unabridged.engine.kv.shelves import Shelf, Shelves
 
 SUFFIX = ".kv"
 _NEW = ".new"
-# Of the disk, what is left to others: a share, and no more than so many bytes.
-_LEFT_SHARE = 50
-_LEFT_BYTES = 512 << 20
+# The way out of what the system says.
+_SPACE = "free some space on its disk, or: unabridged store evict"
+_ALLOWED = "allow this user to write there"
+_WAYS = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EFBIG: "allow larger files: ulimit -f",
+    errno.EROFS: _ALLOWED,
+    errno.EACCES: _ALLOWED,
+}
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A file: `used` is when it was written or loaded last, in seconds since the epoch."""
-
-    key: str
-    path: Path
-    size: int
-    used: float
-
-
-@dataclass(frozen=True)
-class Room:
-    """Bytes. `quota`: all files may take; `used`: they take; `pinned`: of these, what stays; `disk`: the disk gives."""
-
-    quota: int
-    used: int
-    pinned: int
-    disk: int
-
-    @property
-    def most(self) -> int:
-        """What new files can take, if all that is not pinned goes for them."""
-        return max(0, min(self.quota - self.pinned, self.disk + self.used - self.pinned))
 
 
 class Folder:
@@ -61,10 +44,17 @@ class Folder:
         self.path, self.quota = path, quota_bytes
         self.shelves = Shelves(path)
         self._seen: tuple[int, int] | None = None  # the folder's last change, and bytes of all files then
+        self._kept: list[frozenset[str]] = []
         with _explained(path):
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self._locked():
-                self._sweep()
+            if self.writable:
+                with self._locked():
+                    self._sweep()
+
+    @property
+    def writable(self) -> bool:
+        """Whether anything can be stored or deleted here."""
+        return os.access(self.path, os.W_OK | os.X_OK)
 
     def file(self, key: str) -> Path:
         """Where the file of `key` is, or would be."""
@@ -86,13 +76,38 @@ class Folder:
             quota=self.quota,
             used=sum(one.size for one in stored),
             pinned=sum(one.size for one in stored if one.key in pinned),
-            disk=self._disk(),
+            disk=spare(self.path),
         )
 
     def shelve(self, shelf: Shelf) -> None:
         """Put a shelf, replacing an older one."""
-        with _explained(self.path):
+        with _explained(self.path, "written"):
             self.shelves.put(shelf)
+
+    def pin(self, name: str) -> None:
+        """Keep what is read of a collection, now and later."""
+        with _explained(self.path, "written"):
+            self.shelves.pin(name)
+
+    def unpin(self, name: str) -> bool:
+        """The opposite. Whether it was pinned."""
+        with _explained(self.path, "written"):
+            return self.shelves.unpin(name)
+
+    def forget(self, shelf: Shelf) -> None:
+        """Remove a shelf; its files stay."""
+        with _explained(self.path, "written"):
+            self.shelves.remove(shelf)
+
+    @contextmanager
+    def keeping(self, keys: Iterable[str]) -> Iterator[None]:
+        """While this is open none of these goes for what is written here, as if they were pinned."""
+        kept = frozenset(keys)
+        self._kept.append(kept)
+        try:
+            yield
+        finally:
+            self._kept.remove(kept)
 
     def touch(self, key: str) -> None:
         """Note that a file was used. Where the folder is read-only the order of leaving suffers, nothing else."""
@@ -102,7 +117,7 @@ class Folder:
     def drop(self, keys: Iterable[str]) -> int:
         """Delete files, pinned or not. Returns the bytes that they took."""
         freed = 0
-        with _explained(self.path):
+        with _explained(self.path, "written"):
             for key in keys:
                 with contextlib.suppress(FileNotFoundError):
                     size = self.file(key).stat().st_size
@@ -116,7 +131,7 @@ class Folder:
 
         Files go for it if they must, the one used longest ago first. Raises StoreError.
         """
-        with _explained(self.path, "what was read is used, but it will be read again next time"):
+        with _explained(self.path, "written"):
             with self._locked():
                 used = self._make_room(size)
                 file, temporary = self._begin(key, size)
@@ -148,45 +163,22 @@ class Folder:
 
     def _make_room(self, wanted: int) -> int:
         """What is used besides then."""
-        left = self._disk()
         # A library of mails has many thousand files: they are listed when something else has changed the folder.
         if self._seen is not None and self._seen[0] == self._changed():
             used = self._seen[1]
-            if used + wanted <= self.quota and wanted <= left:
+            if used + wanted <= self.quota and wanted <= spare(self.path):
                 return used
-        stored, pinned = self.stored(), self.shelves.pinned_keys()
+        stored, staying = self.stored(), self.shelves.pinned_keys().union(*self._kept)
         used = sum(one.size for one in (*stored, *self._files(_NEW)))
-        going, free = [], 0
-        for one in stored:
-            if used - free + wanted <= self.quota:
-                break
-            if one.key not in pinned:
-                going.append(one)
-                free += one.size
-        if used - free + wanted > self.quota:
-            raise StoreError(
-                f"KV of {wanted:,} bytes does not fit into the store's {self.quota:,}, of which {used - free:,} are "
-                "pinned or being written",
-                "raise engine.store_mib, or unpin: unabridged store unpin",
-            )
-        if wanted > left + free:
-            raise StoreError(
-                f"the disk of {self.path} has {max(0, left):,} bytes to spare, KV of {wanted:,} is to be stored",
-                "free some space, or: unabridged store evict",
-            )
+        room = Room(quota=self.quota, used=used, disk=spare(self.path))
+        going = leaving(wanted, stored, staying, self.path, room)
         for one in going:
             one.path.unlink(missing_ok=True)
-            log.info("dropped stored KV %s: the quota of %d bytes is reached", one.key, self.quota)
-        return used - free
+            log.info("dropped stored KV %s: its room is needed", one.key)
+        return used - sum(one.size for one in going)
 
     def _changed(self) -> int:
         return self.path.stat().st_mtime_ns
-
-    def _disk(self) -> int:
-        """Bytes that may be taken of the disk."""
-        state = os.statvfs(self.path)
-        whole = state.f_blocks * state.f_frsize
-        return state.f_bavail * state.f_frsize - min(_LEFT_BYTES, whole // _LEFT_SHARE)
 
     def _files(self, suffix: str) -> Iterator[Stored]:
         with os.scandir(self.path) as entries:
@@ -230,8 +222,9 @@ def _sync(folder: Path) -> None:
 
 
 @contextmanager
-def _explained(folder: Path, hint: str = "check the folder's permissions and the disk") -> Iterator[None]:
+def _explained(folder: Path, done: str = "used") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(f"the KV store {folder} cannot be used: {error.strerror or error}", hint) from error
+        way = _WAYS.get(error.errno or 0, "check the folder's permissions and the disk")
+        raise StoreError(f"the KV store {folder} cannot be {done}: {error.strerror or error}", way) from error

@@ -1,5 +1,7 @@
 """Reading ahead: everything comes to the disk, once; what was interrupted goes on; what does not fit is said before."""
 
+import os
+import subprocess
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -147,11 +149,91 @@ def test_older_kv_goes_for_it_and_pinned_kv_does_not(backend: Make, tmp_path: Pa
     outlook, _, _ = events_of(backend(store_bytes=size), prefill(other))
     # The prefix stays: it belongs to both.
     assert 0 < outlook.goes < size == outlook.size == folder.room().used
-    folder.shelves.pin("case")
+    folder.pin("case")
     assert folder.room().pinned == size
     with pytest.raises(StoreError, match="unpin"):
         events_of(backend(store_bytes=size), Prefill(id="o", prefix=b"", segments=SEGMENTS[3:], shelf="other"))
     assert folder.room().pinned == size
+
+
+def test_what_is_pinned_of_a_collection_stays_where_it_stands_behind_what_fits(backend: Make, tmp_path: Path) -> None:
+    probe, _, _ = events_of(backend(store_dir=tmp_path / "probe"), prefill(SEGMENTS[:3]))
+    folder = Folder(tmp_path / "kv", 0)
+    events_of(backend(), prefill(SEGMENTS[3:4]))
+    folder.pin("case")
+    before = folder.room().used
+    outlook, _, _ = events_of(backend(store_bytes=before + 1), prefill(SEGMENTS))
+    # The prefix only: nothing of the rest may go for it.
+    assert (outlook.fits, folder.room().used) == (PREFIX, before)
+    outlook, _, _ = events_of(backend(store_bytes=probe.size + before), prefill(SEGMENTS))
+    assert outlook.fits >= PREFIX + sum(LENGTHS[:4])
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[[str], None]]:
+    """Makes the store's folder a file system of its own, or changes what it may do."""
+    place = tmp_path / "kv"
+
+    def mount(options: str) -> None:
+        place.mkdir(exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("mounting needs root and the right to mount")
+
+    yield mount
+    subprocess.run(["umount", str(place)], capture_output=True)
+
+
+def test_a_disk_is_filled_as_was_said(backend: Make, tmp_path: Path, mounted: Callable[[str], None]) -> None:
+    wanted, _ = answer(backend(store_dir=None))
+    mounted("size=300k")
+    other = tuple(Segment(text(length, 50 + number)) for number, length in enumerate(LENGTHS))
+    first, _, _ = events_of(backend(), Prefill(id="o", prefix=b"", segments=other, shelf="other"))
+    outlook, progress, _ = events_of(backend(), prefill())
+    assert first.fits == first.total
+    assert outlook.goes > 0
+    assert (outlook.fits, progress[-1].done) == (outlook.total, outlook.total)
+    assert answer(backend())[1].usage.cached == outlook.total
+    # A question makes room as well.
+    asked = Generate(id="q", prefix=b"", segments=other, prompt=text(12, 7), sampling=Sampling(max_tokens=1))
+    for cached in (False, True):
+        last = [event for event in backend().run(asked) if event is not None][-1]
+        assert isinstance(last, Finished)
+        assert (last.notes, last.usage.cached == first.total) == ((), cached)
+    assert answer(backend())[0] == wanted
+
+
+def test_what_others_take_meanwhile_is_not_taken_from_what_was_just_read(
+    backend: Make, tmp_path: Path, mounted: Callable[[str], None]
+) -> None:
+    mounted("size=1m")
+    run = backend(kv_bytes=512 * 256).run(prefill())
+    for event in run:
+        if isinstance(event, Progress) and len(list((tmp_path / "kv").glob("*.kv"))) >= 5:
+            break
+    (tmp_path / "kv" / "hog").write_bytes(bytes(Folder(tmp_path / "kv", 0).room().disk))
+    before = {path.name for path in (tmp_path / "kv").glob("*.kv")}
+    with pytest.raises(StoreError, match="bytes to spare"):
+        list(run)
+    assert before <= {path.name for path in (tmp_path / "kv").glob("*.kv")}
+
+
+def test_a_store_that_may_not_be_written_is_read(backend: Make, tmp_path: Path, mounted: Callable[[str], None]) -> None:
+    wanted, _ = answer(backend(store_dir=None))
+    mounted("size=4m")
+    events_of(backend(), prefill(SEGMENTS[:3]))
+    (tmp_path / "kv" / "x.1-1.new").write_bytes(b"half")
+    before = sorted(path.name for path in (tmp_path / "kv").iterdir())
+    mounted("remount,ro")
+    found, last = answer(backend())
+    assert (found, last.usage.cached) == (wanted, sum(LENGTHS[:3]) + PREFIX)
+    assert last.notes == (
+        f"what was read is not stored: the KV store {tmp_path / 'kv'} cannot be written: Read-only file system "
+        "(allow this user to write there)",
+    )
+    with pytest.raises(StoreError, match="Read-only file system"):
+        events_of(backend(), prefill())
+    assert sorted(path.name for path in (tmp_path / "kv").iterdir()) == before
 
 
 def test_what_is_in_the_pool_but_not_on_the_disk_is_stored(backend: Make, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_what_is_pinned_never_goes_and_what_comes_later_is_pinned_too(tmp_path: 
     _, pool, runs = stored(tmp_path, "a")
     size = (tmp_path / "a.kv").stat().st_size
     store = KvStore(tmp_path, 2 * size)
-    store.folder.shelves.pin("case")
+    store.folder.pin("case")
     store.folder.shelve(shelf("case", "a", "c"))
     store.folder.shelve(shelf("other", "b"))
     os.utime(tmp_path / "a.kv", (1e9, 1e9))
@@ -159,14 +159,14 @@ def test_what_is_pinned_never_goes_and_what_comes_later_is_pinned_too(tmp_path: 
     with pytest.raises(StoreError, match=f"of which {2 * size:,} are pinned"):
         store.save("d", pool, runs)
     assert store.folder.room().pinned == 2 * size
-    assert store.folder.shelves.unpin("case")
+    assert store.folder.unpin("case")
     store.save("d", pool, runs)
     assert not store.has("a")
 
 
 def test_a_shelf_of_another_version_pins_nothing(tmp_path: Path) -> None:
     store, _, _ = stored(tmp_path, "a")
-    store.folder.shelves.pin("case")
+    store.folder.pin("case")
     store.folder.shelve(shelf("case", "a", version="99.1.0"))
     assert store.folder.shelves.pinned_keys() == set()
 
@@ -190,7 +190,7 @@ def limited(kind: int, soft: int) -> Iterator[None]:
 
 def test_a_file_larger_than_the_system_allows_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     store, pool, runs = stored(tmp_path, "a")
-    with limited(resource.RLIMIT_FSIZE, PAGE), pytest.raises(StoreError, match="File too large"):
+    with limited(resource.RLIMIT_FSIZE, PAGE), pytest.raises(StoreError, match=r"File too large \(allow larger files"):
         store.save("b", pool, runs)
     assert files(tmp_path) == ["a.kv"]
 
@@ -205,18 +205,38 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_a_full_disk_is_an_error_and_what_was_stored_stays(small_disk: Path) -> None:
+def test_a_full_disk_is_an_error_and_what_was_stored_stays(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, pool, runs = stored(small_disk, "a", 400)
     store.save("b", pool, runs)
-    with pytest.raises(StoreError, match=r"the disk of .* has [\d,]+ bytes to spare, KV of 81,920 is to be stored"):
+    store.folder.shelve(shelf("case", "a"))
+    store.folder.pin("case")
+    with (
+        store.folder.keeping(["b"]),
+        pytest.raises(StoreError, match=r"has [\d,]+ bytes to spare and 0 in KV that may go, KV of 81,920 is to be"),
+    ):
         store.save("c", pool, runs)
     assert files(small_disk) == ["a.kv", "b.kv"]
     store.load("a", pool, runs)
     # Where only the writing shows it.
-    store.folder._disk = lambda: 1 << 40  # type: ignore[method-assign]
-    with pytest.raises(StoreError, match="No space left on device"):
+    monkeypatch.setattr("unabridged.engine.kv.folder.spare", lambda path: 1 << 40)
+    with pytest.raises(StoreError, match=r"No space left on device \(free some space"):
         store.save("c", pool, runs)
     assert files(small_disk) == ["a.kv", "b.kv"]
+
+
+def test_on_a_full_disk_what_was_used_longest_ago_goes(small_disk: Path) -> None:
+    store, pool, runs = stored(small_disk, "a", 400)
+    os.utime(small_disk / "a.kv", (1e9, 1e9))
+    store.save("b", pool, runs)
+    store.save("c", pool, runs)
+    assert files(small_disk) == ["b.kv", "c.kv"]
+    # Others take what is left: nothing goes where that would not do.
+    (small_disk / "hog").write_bytes(bytes(20_000))
+    store.folder.shelve(shelf("case", "b"))
+    store.folder.pin("case")
+    with pytest.raises(StoreError, match="81,920 in KV that may go, KV of 94,208"):
+        store.save("d", pool, [*runs, *pool.allocate(64)])
+    assert files(small_disk) == ["b.kv", "c.kv"]
 
 
 def test_what_a_killed_writer_left_is_swept_and_what_a_live_one_writes_is_not(tmp_path: Path) -> None:
