@@ -103,12 +103,17 @@ def search(app: App, query: tuple[str, ...], collection: str, limit: int, as_jso
 @json_option
 @pass_app
 def rm(app: App, patterns: tuple[str, ...], collection: str, everything: bool, yes: bool, as_json: bool) -> None:
-    """Take documents out of a collection. The files themselves are never touched."""
+    """Take documents out of a collection. The files themselves are never touched.
+
+    Keys and values that a model has stored of them stay on the disk until they are evicted: the last line says how.
+    """
     if bool(patterns) == everything:
         raise click.UsageError("name what to remove, or give --all")
     if "" in patterns:
         # An unset variable of a script must not empty the collection.
         raise click.UsageError("an empty name would match everything; give --all for that")
+    from unabridged.app.commands.remains import remains
+
     with app.library() as library:
         rereading = Rereading(library, collection)
         if everything:
@@ -123,8 +128,9 @@ def rm(app: App, patterns: tuple[str, ...], collection: str, everything: bool, y
             emit({"path": path, "change": "removed"})
         else:
             click.echo(one_line(path))
-    if note:
-        app.console.print(one_line(note), markup=False)
+    for line in (note, remains(app.locations.kv, collection)):
+        if line:
+            app.console.print(one_line(line), markup=False)
 
 
 def document_json(row: "DocumentRow") -> dict[str, Any]:
