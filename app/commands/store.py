@@ -1,5 +1,6 @@
 """`unabridged store`: the KV that was read, on this disk. All but `fill` works on the folder and needs no engine."""
 
+import shlex
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,8 +36,8 @@ _EXAMPLES = examples(
 def store(ctx: click.Context, as_json: bool) -> None:
     """What has been read and is kept on the disk, so that it need not be read again.
 
-    Without a command: what is stored, by collection and model. Quota: setting engine.store_mib; what was used longest
-    ago goes first, what is pinned never.
+    Without a command: what is stored, by collection and model. Quota: setting engine.store_mib. Where the quota or the
+    disk is short, what was used longest ago goes first, what is pinned never.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -64,6 +65,7 @@ def fill(app: App, collection: str, documents: tuple[str, ...], pin: bool, quiet
     settings = app.settings()
     if pin:
         with _folder(app) as folder:
+            _find(app, folder, collection)
             folder.pin(collection)
     return read_ahead(app, settings, collection, documents, quiet=quiet, as_json=as_json)
 
@@ -84,6 +86,8 @@ def verify(app: App, remove: bool, quiet: bool, as_json: bool) -> int:
         for number, (one, wrong) in enumerate(_checked(stored), 1):
             if wrong:
                 damaged.append(one.key)
+                if remove:
+                    folder.drop([one.key])
                 if as_json:
                     emit({"key": one.key, "bytes": one.size, "damage": wrong, "removed": remove})
                 else:
@@ -92,8 +96,6 @@ def verify(app: App, remove: bool, quiet: bool, as_json: bool) -> int:
                 click.echo(f"\r{number:,} of {len(stored):,} files", nl=False, err=True)
         if not quiet and not as_json and sys.stderr.isatty():
             click.echo("\r\x1b[K", nl=False, err=True)
-        if remove:
-            folder.drop(damaged)
     if not as_json:
         what = "removed" if remove else "damaged: unabridged store verify --remove"
         click.echo(f"{len(stored):,} files, " + (f"{len(damaged):,} {what}" if damaged else "all whole"), err=True)
@@ -104,20 +106,22 @@ def verify(app: App, remove: bool, quiet: bool, as_json: bool) -> int:
 @collection_option
 @pass_app
 def pin(app: App, collection: str) -> None:
-    """Keep what is read of a collection, now and later, until it is unpinned or evicted by name."""
+    """Keep what is read of a collection, now and later, until it is unpinned."""
     with _folder(app) as folder:
+        _find(app, folder, collection)
         folder.pin(collection)
         listed = {key for shelf in folder.shelves.all() if shelf.name == collection for key in shelf.keys}
         there = [one for one in folder.stored() if one.key in listed]
     stored = f"{len(there):,} files, {size(sum(one.size for one in there))}" if there else "nothing of it is stored yet"
-    say(f"{collection} is pinned: {stored}" + ("" if there else "; read it with: unabridged store fill"))
+    way = "" if there else f"; read it with: unabridged store fill -c {shlex.quote(collection)}"
+    say(f"{collection} is pinned: {stored}{way}")
 
 
 @store.command(epilog=examples("unabridged store unpin --collection lease"))
 @collection_option
 @pass_app
 def unpin(app: App, collection: str) -> int:
-    """Let a collection's KV go when the quota is reached."""
+    """Let a collection's KV go when room is needed."""
     with _folder(app) as folder:
         if folder.unpin(collection):
             return 0
@@ -139,9 +143,13 @@ def evict(app: App, collection: str | None, model: str | None, others: bool, eve
     with _folder(app) as folder:
         shelves, pinned = folder.shelves.all(), folder.shelves.pinned()
         if collection in pinned:
-            say(f"unabridged: error: {collection} is pinned (unabridged store unpin --collection {collection})")
+            say(f"unabridged: error: {collection} is pinned (unabridged store unpin -c {shlex.quote(collection)})")
             return FAILED
         ours = [one for one in shelves if one.name == collection and model in (None, one.model)]
+        if collection and not ours:
+            whose = f"{collection}, as {model} reads it," if model else collection
+            say(f"unabridged: error: nothing of {whose} is stored (what is: unabridged store)")
+            return FAILED
         kept = folder.shelves.pinned_keys()
         if everything:
             ours = [one for one in shelves if one.name not in pinned]
@@ -168,11 +176,22 @@ def _folder(app: App) -> "Iterator[Folder]":
     yield Folder(app.locations.kv, app.settings().engine.store_mib * _MIB)
 
 
+def _find(app: App, folder: "Folder", collection: str) -> None:
+    """Raises CollectionNotFound for a name that neither a shelf nor the library knows."""
+    if all(shelf.name != collection for shelf in folder.shelves.all()):
+        with app.library() as library:
+            library.composition(collection)
+
+
 def _list(folder: "Folder", as_json: bool) -> None:
     stored = {one.key: one.size for one in folder.stored()}
     room, pinned = folder.room(), folder.shelves.pinned()
-    rows = [_row(shelf, stored, shelf.name in pinned) for shelf in folder.shelves.all()]
-    listed = {key for shelf in folder.shelves.all() for key in shelf.keys}
+    shelves = folder.shelves.all()
+    rows = [_row(shelf, stored, shelf.name in pinned) for shelf in shelves]
+    # Pinned, and never read ahead.
+    for name in sorted(pinned - {shelf.name for shelf in shelves}):
+        rows.append({"collection": name, "model": "", "stored": 0, "tokens": 0, "bytes": 0, "pinned": True})
+    listed = {key for shelf in shelves for key in shelf.keys}
     others = [bytes_ for key, bytes_ in stored.items() if key not in listed]
     if as_json:
         for row in rows:
@@ -186,7 +205,7 @@ def _list(folder: "Folder", as_json: bool) -> None:
             f"{row['tokens']:,}",
             size(row["bytes"]),
             "pinned" if row["pinned"] else "-",
-            row["model"],
+            row["model"] or "-",
             row["collection"],
         ]
         for row in rows
@@ -194,10 +213,10 @@ def _list(folder: "Folder", as_json: bool) -> None:
     if others:
         lines.append(["-", "-", size(sum(others)), "-", "-", "(read for questions, or of an older state)"])
     table(lines, ["STORED", "OF TOKENS", "SIZE", "PINNED", "MODEL", "COLLECTION"], frozenset({0, 1, 2}))
-    say(
-        f"{size(room.used)} of {size(room.quota)} used, {size(room.pinned)} of it pinned; the disk has "
-        f"{size(max(0, room.disk))} to spare"
-    )
+    used = f"{size(room.used)} of {size(room.quota)} used, {size(room.pinned)} of it pinned"
+    say(f"{used}; the disk has {size(max(0, room.disk))} to spare")
+    if not folder.writable:
+        say(f"{folder.path} may only be read: nothing is stored there, and nothing deleted")
 
 
 def _row(shelf: "Shelf", stored: dict[str, int], pinned: bool) -> dict[str, Any]:

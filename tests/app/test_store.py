@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,6 @@ def test_nothing_stored_is_no_failure(run: Run) -> None:
         (("-c", "lease", "--model", "large"), ["a", "b", "both", "loose"]),
         (("--others",), ["a", "b", "both", "old"]),
         (("--all",), []),
-        (("-c", "no such"), ["a", "b", "both", "loose", "old"]),
     ],
 )
 def test_evicting(run: Run, folder: Folder, arguments: tuple[str, ...], expected: list[str]) -> None:
@@ -94,6 +94,52 @@ def test_evicting(run: Run, folder: Folder, arguments: tuple[str, ...], expected
     assert code == 0
     assert json.loads(out) == {"bytes": (5 - len(expected)) * 12288}
     assert left(folder) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("evict", "-c", "leese"), "nothing of leese is stored (what is: unabridged store)"),
+        (("evict", "-c", "lease", "--model", "big"), "nothing of lease, as big reads it, is stored"),
+        (("pin", "-c", "leese"), "no collection named 'leese' (there is: default)"),
+        (("fill", "--pin", "-c", "leese"), "no collection named 'leese' (there is: default)"),
+        (("unpin", "-c", "leese"), "leese was not pinned"),
+    ],
+)
+def test_a_name_that_nothing_has_is_one_line(run: Run, folder: Folder, arguments: tuple[str, ...], said: str) -> None:
+    code, out, error = run("store", *arguments)
+    assert (code, out, error.count("\n")) == (cli.FAILED, "", 1)
+    assert said in error
+    assert len(left(folder)) == 5
+    assert folder.shelves.pinned() == set()
+
+
+@pytest.fixture
+def read_only(folder: Folder) -> Iterator[Folder]:
+    """The folder, with a damaged file, as it is on a disk that is mounted to be read."""
+    folder.file("loose").write_bytes(b"")
+    path = str(folder.path)
+    commands = [["mount", "--bind", path, path], ["mount", "-o", "remount,ro,bind", path]]
+    if os.geteuid() or any(subprocess.run(command, capture_output=True).returncode for command in commands):
+        pytest.skip("mounting needs root and the right to mount")
+    yield folder
+    subprocess.run(["umount", path], check=True)
+
+
+def test_a_store_that_may_only_be_read_is_listed_and_checked(run: Run, read_only: Folder) -> None:
+    code, out, error = run("store")
+    assert (code, len(out.splitlines())) == (0, 4)
+    assert error.endswith("kv may only be read: nothing is stored there, and nothing deleted\n")
+    assert run("store", "verify")[:2] == (cli.FAILED, "damaged  loose: it ends early\n")
+    writing = (("pin", "-c", "lease"), ("evict", "--all"), ("evict", "-c", "box"), ("verify", "--remove", "--json"))
+    for arguments in writing:
+        code, out, error = run("store", *arguments)
+        assert (code, out) == (cli.FAILED, "")
+        assert error == (
+            f"unabridged: error: the KV store {read_only.path} cannot be written: Read-only file system (allow this "
+            "user to write there)\n"
+        )
+    assert len(left(read_only)) == 5
 
 
 def test_a_pinned_collection_is_evicted_by_no_command(run: Run, folder: Folder) -> None:
@@ -132,9 +178,13 @@ def test_damage_is_found_and_removed(run: Run, folder: Folder) -> None:
     assert left(folder) == ["both", "loose", "old"]
 
 
-def test_a_pin_may_come_before_what_it_keeps(run: Run) -> None:
-    code, _, error = run("store", "pin", "-c", "later")
-    assert (code, error) == (0, "later is pinned: nothing of it is stored yet; read it with: unabridged store fill\n")
+def test_a_pin_may_come_before_what_it_keeps_and_is_listed(run: Run) -> None:
+    code, _, error = run("store", "pin")
+    assert (code, error) == (
+        0,
+        "default is pinned: nothing of it is stored yet; read it with: unabridged store fill -c default\n",
+    )
+    assert run("store")[1].split() == ["0", "0", "0", "B", "pinned", "-", "default"]
 
 
 def test_filling_needs_a_model(run: Run) -> None:
