@@ -183,7 +183,7 @@ class Folder:
     def _files(self, suffix: str) -> Iterator[Stored]:
         with os.scandir(self.path) as entries:
             for entry in entries:
-                if entry.name.endswith(suffix):
+                if entry.name.endswith(suffix) and entry.is_file(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):
                         state = entry.stat()
                         path = Path(entry.path)

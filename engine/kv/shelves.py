@@ -20,7 +20,7 @@ _PIN = ".pin"
 
 class Shelf(msgspec.Struct, frozen=True, kw_only=True):
     """`name`: a collection's; `model`: what read it, for people; `fingerprint`: what its KV depends on; `tokens`: of
-    each key's KV."""
+    each key's KV. Raises ValueError where these are not as many as keys."""
 
     name: str
     model: str
@@ -28,6 +28,10 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
     tokens: tuple[int, ...]
     version: str = __version__
+
+    def __post_init__(self) -> None:
+        if len(self.keys) != len(self.tokens):
+            raise ValueError(f"{len(self.keys)} keys, tokens of {len(self.tokens)}")
 
 
 class Shelves:
@@ -45,7 +49,7 @@ class Shelves:
         """Every shelf, by name. One that cannot be read is left out: it pins nothing and can be written anew."""
         found = []
         for path in self._folder.glob(f"*{_SHELF}"):
-            with contextlib.suppress(msgspec.MsgspecError, FileNotFoundError):
+            with contextlib.suppress(msgspec.MsgspecError, FileNotFoundError, IsADirectoryError):
                 found.append(msgspec.json.decode(path.read_bytes(), type=Shelf))
         return sorted(found, key=lambda shelf: (shelf.name, shelf.model, shelf.fingerprint))
 
@@ -72,7 +76,7 @@ class Shelves:
         """The names that are pinned."""
         names = set()
         for path in self._folder.glob(f"*{_PIN}"):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
                 names.add(path.read_bytes().decode(errors="replace"))
         return names
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from unabridged.app import cli
@@ -185,6 +186,20 @@ def test_a_pin_may_come_before_what_it_keeps_and_is_listed(run: Run) -> None:
         "default is pinned: nothing of it is stored yet; read it with: unabridged store fill -c default\n",
     )
     assert run("store")[1].split() == ["0", "0", "0", "B", "pinned", "-", "default"]
+
+
+def test_what_is_no_file_of_the_store_is_left_alone(run: Run, folder: Folder) -> None:
+    before = run("store")[:2]
+    for name in ("x.kv", "x.new", "x.shelf", "x.pin"):
+        (folder.path / name).mkdir()
+    shelf = Shelf(name="harmed", model="m", fingerprint="3", keys=("a", "b"), tokens=(10, 10))
+    harmed = msgspec.json.encode(shelf).replace(b"[10,10]", b"[10]")
+    (folder.path / "harmed.shelf").write_bytes(harmed)
+    assert run("store")[:2] == before
+    assert run("store", "verify", "--remove") == (0, "", "5 files, all whole\n")
+    assert run("store", "evict", "--all")[0] == 0
+    assert left(folder) == []
+    assert (folder.path / "x.kv").is_dir()
 
 
 def test_filling_needs_a_model(run: Run) -> None:
