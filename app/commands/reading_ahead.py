@@ -35,12 +35,12 @@ def read_ahead(
 async def _read(app: App, settings: "Settings", collection: str, patterns: tuple[str, ...], screen: "_Screen") -> int:
     """Goes on with another server where one has ended: it was killed, or belonged to another command."""
     while True:
-        screen.moved = False
+        screen.moved = screen.waits = False
         end = await _attempt(app, settings, collection, patterns, screen)
         if not isinstance(end, Problem):
             return screen.end(end)
-        # What ends every server before anything is read is not to be repeated.
-        if end.code != _STOPPING and not (end.code == _LOST and screen.moved):
+        # What ends every server before anything is read is not to be repeated, unless it was not for us.
+        if end.code != _STOPPING and not (end.code == _LOST and (screen.moved or screen.waits)):
             return screen.problem(end)
 
 
@@ -69,11 +69,13 @@ class _Screen:
     def __init__(self, app: App, *, quiet: bool, as_json: bool) -> None:
         self._app, self._quiet, self._json = app, quiet, as_json
         self.moved = False  # whether something was read since it was set
+        self.waits = False  # whether others are served first
         self._bar: Any = None
         self._task: Any = None
 
     def stage(self, stage: Stage) -> None:
         self.moved = self.moved or (stage.name == "read" and stage.done > 0)
+        self.waits = stage.name == "queue"
         if self._quiet or self._json or not self._app.console.is_terminal:
             return
         if self._bar is None:

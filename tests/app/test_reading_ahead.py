@@ -172,16 +172,26 @@ async def test_collections_are_read_one_after_the_other() -> None:
     assert second[-1].read == 0
 
 
+WAITS, BEGINS, READS = Stage(name="queue"), Stage(name="read", total=9), Stage(name="read", done=7, total=9)
+
+
 @pytest.mark.parametrize(
-    ("code", "read", "servers"),
-    [("server_stopping", 0, 2), ("server_unreachable", 7, 2), ("server_unreachable", 0, 1), ("internal", 7, 1)],
+    ("code", "told", "servers"),
+    [
+        ("server_stopping", [BEGINS], 2),
+        ("server_unreachable", [BEGINS, READS], 2),
+        ("server_unreachable", [BEGINS], 1),
+        ("server_unreachable", [WAITS], 2),
+        ("server_unreachable", [WAITS, BEGINS], 1),
+        ("internal", [BEGINS, READS], 1),
+    ],
 )
 def test_the_command_goes_on_with_another_server_where_that_can_help(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, read: int, servers: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, told: list[ReadAheadEvent], servers: int
 ) -> None:
     """A server of another command ends with that command, perhaps before it was this one's turn."""
     scripts: list[list[ReadAheadEvent]] = [
-        [Stage(name="read", text="reading", done=read, total=9), Problem(code=code, message="it ends")],
+        [*told, Problem(code=code, message="it ends")],
         [ReadAhead(collection="c", tokens=9, read=9, stored=0, seconds=1.0)],
     ]
     seen: list[str] = []
