@@ -174,6 +174,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True, tag="forecast"):
     documents: int
     tokens: int  # of all, with the prompt that stands before documents
     stored: int  # of these, on the disk already
+    missing: int  # to be read: of what there is room for, what is not stored
     bytes: int
     bytes_stored: int
     bytes_room: int

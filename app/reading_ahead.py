@@ -151,6 +151,7 @@ class _Reading:
             documents=len({section.document.id for section in self.reach.sections}),
             tokens=outlook.total,
             stored=outlook.stored,
+            missing=outlook.missing,
             bytes=outlook.size,
             bytes_stored=outlook.stored_size,
             bytes_room=outlook.room,

@@ -127,6 +127,7 @@ class Ahead(Generic[CourseT]):
             total=sum(part.tokens for part in parts),
             stored=sum(part.tokens for part in parts if part.key in stored),
             fits=sum(part.tokens for part in fitting),
+            missing=sum(part.tokens for part in fitting if part.key not in stored),
             size=sum(map(self._size, parts)),
             stored_size=sum(stored.get(part.key, 0) for part in parts),
             room=most,

@@ -152,13 +152,14 @@ class Progress(Message, frozen=True, kw_only=True, tag=True):
 
 class Outlook(Message, frozen=True, kw_only=True, tag=True):
     """What a Prefill will do. Tokens: `total` of all, `stored` of those on the disk already, `fits` of those that the
-    store has room for, from the first on: the others are left out. Bytes: `size` of all, `stored_size` of what is
-    there, `room` for all of it, `goes` of other KV that leaves for it."""
+    store has room for, from the first on: the others are left out; `missing`: of what fits, to be read. Bytes: `size`
+    of all, `stored_size` of what is there, `room` for all of it, `goes` of other KV that leaves for it."""
 
     id: str
     total: int
     stored: int
     fits: int
+    missing: int
     size: int
     stored_size: int
     room: int

@@ -139,10 +139,9 @@ class _Screen:
 def _forecast_text(forecast: Forecast) -> str:
     from unabridged.app.output import count
 
-    left = forecast.tokens - forecast.stored
     return (
         f"{forecast.collection}: {count(forecast.documents, 'document')}, {forecast.tokens:,} tokens, "
-        f"{size(forecast.bytes)} of KV; {forecast.stored:,} tokens are stored, {left:,} are to be read"
+        f"{size(forecast.bytes)} of KV; {forecast.stored:,} tokens are stored, {forecast.missing:,} are to be read"
     )
 
 

@@ -53,6 +53,7 @@ class Disk:
             total=total,
             stored=self.stored * LENGTH,
             fits=self.fits * LENGTH + PREFIX,
+            missing=left,
             size=total * 10,
             stored_size=self.stored * LENGTH * 10,
             room=self.fits * LENGTH * 10,
@@ -112,7 +113,7 @@ def texts(events: Sequence[ReadAheadEvent]) -> list[str]:
 async def test_it_is_said_what_will_be_done_how_far_it_is_and_what_was_done() -> None:
     events = await read(ahead_of(Disk(stored=2)))
     forecast = next(event for event in events if isinstance(event, Forecast))
-    assert (forecast.documents, forecast.tokens, forecast.stored) == (3, 620, 200)
+    assert (forecast.documents, forecast.tokens, forecast.stored, forecast.missing) == (3, 620, 200, 400)
     assert (forecast.bytes, forecast.bytes_stored, forecast.bytes_dropped) == (6200, 2000, 7)
     assert [one.document for one in forecast.left_out] == ["/scan.pdf"]
     stages = [event for event in events if isinstance(event, Stage) and event.name == "read"]

@@ -134,9 +134,11 @@ def test_a_corpus_may_be_larger_than_the_pool(backend: Make) -> None:
 def test_what_the_quota_has_no_room_for_is_said_first_and_not_read(backend: Make, tmp_path: Path) -> None:
     probe, _, _ = events_of(backend(store_dir=tmp_path / "probe"), prefill(SEGMENTS[:3]))
     outlook, progress, _ = events_of(backend(store_bytes=probe.size + 5000), prefill())
-    assert outlook.fits == sum(LENGTHS[:3]) + PREFIX == progress[-1].done
+    assert outlook.fits == sum(LENGTHS[:3]) + PREFIX == outlook.missing == progress[-1].done
     assert outlook.room == probe.size + 5000 < outlook.size
     assert Folder(tmp_path / "kv", 0).room().used == probe.size
+    again, progress, _ = events_of(backend(store_bytes=probe.size + 5000), prefill())
+    assert (again.fits, again.missing, progress) == (outlook.fits, 0, [])
     with pytest.raises(StoreError, match="the KV store has room for 4,000 bytes"):
         events_of(backend(store_bytes=4000), prefill())
 
