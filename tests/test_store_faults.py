@@ -243,6 +243,21 @@ def test_a_disk_that_others_fill_meanwhile(home: Home, answer: str, small_disk: 
     home.assert_whole(answer)
 
 
+def test_a_store_that_may_only_be_read(home: Home, answer: str, small_disk: Callable[[int], None]) -> None:
+    small_disk(200)
+    home.fill()
+    max(home.kv.glob("*.kv"), key=lambda path: path.stat().st_mtime_ns).unlink()
+    subprocess.run(["mount", "-o", "remount,ro", str(home.kv)], check=True)
+    found, receipt = home.ask()
+    assert found == answer
+    assert receipt["cached"] > 0
+    (note,) = receipt["notes"]
+    assert note.startswith("what was read is not stored: ")
+    assert "Read-only file system" in note
+    assert home.run("store").returncode == 0
+    assert home.run("store", "verify").returncode == 0
+
+
 def test_a_flipped_bit(home: Home, answer: str) -> None:
     home.fill()
     harmed = max(home.kv.glob("*.kv"), key=lambda path: path.stat().st_size)

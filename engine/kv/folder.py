@@ -50,6 +50,8 @@ class Folder:
             if self.writable:
                 with self._locked():
                     self._sweep()
+            else:
+                os.scandir(path).close()
 
     @property
     def writable(self) -> bool:
