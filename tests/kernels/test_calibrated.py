@@ -17,6 +17,8 @@ from unabridged.models.load import load_model
 from unabridged.models.rope import inv_freq
 from unabridged.models.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.thorough
+
 LAYERS, STREAM, TOKENS = 2, 512, 256
 Real = tuple[list[Basis], list[tuple[Tensor, Tensor]], Rotary]
 

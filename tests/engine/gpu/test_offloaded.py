@@ -62,6 +62,7 @@ def both(model: Llama, config: AttentionConfig, slots: int = 1) -> tuple[Engine,
     return Engine(model, config, True, slots), Engine(model, config, False, slots)
 
 
+@pytest.mark.thorough
 def test_an_answer_inside_the_window_is_the_same(model: Llama) -> None:
     host, own = both(model, CONFIG)
     found, expected = (engine.begin(prompt(37, 1)) for engine in (host, own))
