@@ -88,8 +88,7 @@ def plan(
     card = None if options.vram_bytes and ram is not None else gpu_found.found()
     machine = Machine.of(_vram(options, card), options.store_dir, options.store_bytes, card.name if card else "", ram)
     subject = _subject(path, name, options, card, indexed)
-    wish = Wish(options.place, options.context_tokens, options.slots, options.prefill_chunk, options.kv_bytes)
-    return Planned(subject, machine, divide(subject, machine, wish))
+    return Planned(subject, machine, divide(subject, machine, Wish.of(options)))
 
 
 def _vram(options: "EngineOptions", card: "Card | None") -> int:

@@ -100,9 +100,10 @@ class Ahead(Generic[CourseT]):
 
     def _look(self, id: str, store: LateStore, parts: Sequence[Part]) -> tuple[Outlook, list[Part]]:
         """The outlook and the parts that fit."""
-        stored = {one.key: one.size for one in store.folder.stored()}
-        pinned = stored.keys() & store.folder.shelves.pinned_keys()
-        room = store.folder.room()
+        files, pinned = store.folder.stored(), store.folder.shelves.pinned_keys()
+        room = store.folder.room(files, pinned)
+        stored = {one.key: one.size for one in files}
+        pinned &= stored.keys()
         own = {part.key for part in parts}
         others = {key: size for key, size in stored.items() if key not in own}
         most = room.most - sum(others[key] for key in others.keys() & pinned)

@@ -10,6 +10,7 @@ from pathlib import Path
 from unabridged.app.commands.reading_ahead import size
 from unabridged.engine.errors import StoreError
 from unabridged.engine.kv.folder import Folder
+from unabridged.engine.kv.shelves import listed
 
 
 def remains(kv: Path, collection: str) -> str:
@@ -20,19 +21,19 @@ def remains(kv: Path, collection: str) -> str:
     except StoreError as error:
         return str(error)
     shelves = folder.shelves.all()
-    listed = stored.keys() & {key for shelf in shelves if shelf.name == collection for key in shelf.keys}
-    loose = stored.keys() - {key for shelf in shelves for key in shelf.keys}
-    if not listed and not loose:
+    own = stored.keys() & listed(shelf for shelf in shelves if shelf.name == collection)
+    loose = stored.keys() - listed(shelves)
+    if not own and not loose:
         return ""
     name, commands = shlex.quote(collection), []
-    if listed:
+    if own:
         if collection in folder.shelves.pinned():
             commands.append(f"store unpin -c {name}")
         # Also where other lists name all of it: the last one that is evicted takes it along.
         commands.append(f"store evict -c {name}")
     if loose:
         commands.append("store evict --others")
-    bytes_ = sum(stored[key] for key in listed | loose)
+    bytes_ = sum(stored[key] for key in own | loose)
     return (
         f"{size(bytes_)} of stored keys and values may hold what was removed; to delete them (of what remains they are "
         "made again when they are needed): " + " && ".join(f"unabridged {command}" for command in commands)

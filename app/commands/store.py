@@ -12,6 +12,8 @@ import click
 from unabridged.app.cli import FAILED, say
 from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app, table
 from unabridged.app.commands.reading_ahead import size
+from unabridged.engine.kv.shelves import listed
+from unabridged.models.errors import UnabridgedError
 
 if TYPE_CHECKING:
     from unabridged.engine.kv.folder import Folder
@@ -110,8 +112,8 @@ def pin(app: App, collection: str) -> None:
     with _folder(app) as folder:
         _find(app, folder, collection)
         folder.pin(collection)
-        listed = {key for shelf in folder.shelves.all() if shelf.name == collection for key in shelf.keys}
-        there = [one for one in folder.stored() if one.key in listed]
+        own = listed(shelf for shelf in folder.shelves.all() if shelf.name == collection)
+        there = [one for one in folder.stored() if one.key in own]
     stored = f"{len(there):,} files, {size(sum(one.size for one in there))}" if there else "nothing of it is stored yet"
     way = "" if there else f"; read it with: unabridged store fill -c {shlex.quote(collection)}"
     say(f"{collection} is pinned: {stored}{way}")
@@ -143,22 +145,20 @@ def evict(app: App, collection: str | None, model: str | None, others: bool, eve
     with _folder(app) as folder:
         shelves, pinned = folder.shelves.all(), folder.shelves.pinned()
         if collection in pinned:
-            say(f"unabridged: error: {collection} is pinned (unabridged store unpin -c {shlex.quote(collection)})")
-            return FAILED
+            raise UnabridgedError(f"{collection} is pinned", f"unabridged store unpin -c {shlex.quote(collection)}")
         ours = [one for one in shelves if one.name == collection and model in (None, one.model)]
         if collection and not ours:
             whose = f"{collection}, as {model} reads it," if model else collection
-            say(f"unabridged: error: nothing of {whose} is stored (what is: unabridged store)")
-            return FAILED
+            raise UnabridgedError(f"nothing of {whose} is stored", "what is: unabridged store")
         kept = folder.shelves.pinned_keys()
         if everything:
             ours = [one for one in shelves if one.name not in pinned]
             keys = {one.key for one in folder.stored()} - kept
         elif others:
-            keys = {one.key for one in folder.stored()} - {key for shelf in shelves for key in shelf.keys}
+            keys = {one.key for one in folder.stored()} - listed(shelves)
         else:
-            kept |= {key for shelf in shelves if shelf not in ours for key in shelf.keys}
-            keys = {key for shelf in ours for key in shelf.keys} - kept
+            kept |= listed(shelf for shelf in shelves if shelf not in ours)
+            keys = listed(ours) - kept
         freed = folder.drop(keys)
         for shelf in ours:
             folder.forget(shelf)
@@ -184,15 +184,15 @@ def _find(app: App, folder: "Folder", collection: str) -> None:
 
 
 def _list(folder: "Folder", as_json: bool) -> None:
-    stored = {one.key: one.size for one in folder.stored()}
-    room, pinned = folder.room(), folder.shelves.pinned()
-    shelves = folder.shelves.all()
+    files, pinned, shelves = folder.stored(), folder.shelves.pinned(), folder.shelves.all()
+    room = folder.room(files, folder.shelves.pinned_keys())
+    stored = {one.key: one.size for one in files}
     rows = [_row(shelf, stored, shelf.name in pinned) for shelf in shelves]
     # Pinned, and never read ahead.
     for name in sorted(pinned - {shelf.name for shelf in shelves}):
         rows.append({"collection": name, "model": "", "stored": 0, "tokens": 0, "bytes": 0, "pinned": True})
-    listed = {key for shelf in shelves for key in shelf.keys}
-    others = [bytes_ for key, bytes_ in stored.items() if key not in listed]
+    known = listed(shelves)
+    others = [bytes_ for key, bytes_ in stored.items() if key not in known]
     if as_json:
         for row in rows:
             emit(row)

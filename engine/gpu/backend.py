@@ -29,7 +29,7 @@ from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.store import KvStore, fingerprint
 from unabridged.engine.options import EngineOptions
 from unabridged.engine.plan.divide import divide
-from unabridged.engine.plan.plan import Subject
+from unabridged.engine.plan.plan import Subject, Wish
 from unabridged.engine.plan.weights import weights_of
 from unabridged.engine.plan.words import plan_lines
 from unabridged.engine.serving import Serving
@@ -87,7 +87,7 @@ class GpuBackend:
             indexed=self._indexed,
             eight=_eight_bits(self._device),
         )
-        machine, wish = memory.machine(options, self._device), memory.wish(options)
+        machine, wish = memory.machine(options, self._device), Wish.of(options)
         # Before gigabytes are read for nothing.
         divide(subject, machine, wish)
         memory.hold(options, self._device)

@@ -54,7 +54,7 @@ class Banks:
             )
             for i, cache in enumerate(self._every)
         ]
-        self._whole = Paged(pool.k, pool.v, tables.slots[None], tables.slots[None])
+        self._whole = pool.paged(tables)
         self._own = Paged(self._k, self._v, keys.table, values.table)
 
     def admit(self, row: int, length: int) -> None:

@@ -13,7 +13,7 @@ somebody does: who holds what is the owner's to know.
 import ctypes
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -97,20 +97,17 @@ class Plain:
         self.buffer = None
 
 
-class Managed:
-    """See the module."""
+class _Allocated:
+    """What the driver allocates whole and takes back whole."""
 
     keeps = True
 
-    def __init__(self, size: int, driver: Driver) -> None:
-        self._driver, self._address = driver, driver.allocate_managed(size)
-        self.buffer: Any = (ctypes.c_char * size).from_address(self._address)
-
-    def wanted(self, spans: Sequence[Span]) -> int:
-        return _bytes(spans)
+    def __init__(self, size: int, address: int, free: Callable[[int], None]) -> None:
+        self._address, self._free = address, free
+        self.buffer: Any = (ctypes.c_char * size).from_address(address)
 
     def take(self, spans: Sequence[Span]) -> None:
-        # By the host: a kernel that touches it first stalls at every page.
+        # By the host: a kernel that touches managed memory first stalls at every page.
         _touch(self._address, spans)
 
     def give(self, spans: Sequence[Span]) -> None:
@@ -118,7 +115,17 @@ class Managed:
 
     def close(self) -> None:
         self.buffer = None
-        self._driver.free_managed(self._address)
+        self._free(self._address)
+
+
+class Managed(_Allocated):
+    """See the module."""
+
+    def __init__(self, size: int, driver: Driver) -> None:
+        super().__init__(size, driver.allocate_managed(size), driver.free_managed)
+
+    def wanted(self, spans: Sequence[Span]) -> int:
+        return _bytes(spans)
 
 
 class Registered:
@@ -191,27 +198,14 @@ class Registered:
                 yield number, min(end, (number + 1) * self._chunk) - first
 
 
-class Pinned:
+class Pinned(_Allocated):
     """See the module."""
 
-    keeps = True
-
     def __init__(self, size: int, driver: Driver) -> None:
-        self._driver, self._address = driver, driver.allocate_pinned(size)
-        self.buffer: Any = (ctypes.c_char * size).from_address(self._address)
+        super().__init__(size, driver.allocate_pinned(size), driver.free_pinned)
 
     def wanted(self, spans: Sequence[Span]) -> int:
         return 0
-
-    def take(self, spans: Sequence[Span]) -> None:
-        _touch(self._address, spans)
-
-    def give(self, spans: Sequence[Span]) -> None:
-        """The driver takes it back whole."""
-
-    def close(self) -> None:
-        self.buffer = None
-        self._driver.free_pinned(self._address)
 
 
 def _reserved(size: int) -> mmap.mmap:

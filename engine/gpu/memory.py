@@ -6,7 +6,7 @@ import torch
 
 from unabridged.engine.options import EngineOptions
 from unabridged.engine.plan.machine import DRIVER, Machine
-from unabridged.engine.plan.plan import Plan, Wish
+from unabridged.engine.plan.plan import Plan
 
 log = logging.getLogger("unabridged.engine")
 
@@ -23,11 +23,6 @@ def machine(options: EngineOptions, device: torch.device) -> Machine:
         vram, card = free + DRIVER, torch.cuda.get_device_name(device)
     vram = min(vram, options.vram_bytes or vram)
     return Machine.of(vram, options.store_dir, options.store_bytes, card)
-
-
-def wish(options: EngineOptions) -> Wish:
-    """What the options ask for."""
-    return Wish(options.place, options.context_tokens, options.slots, options.prefill_chunk, options.kv_bytes)
 
 
 def hold(options: EngineOptions, device: torch.device) -> None:

@@ -22,6 +22,7 @@ from unabridged.engine.attention.kernels.layout import PAGE, Bank
 from unabridged.engine.attention.stages import LayerCache
 from unabridged.engine.errors import EngineError, OutOfMemory
 from unabridged.engine.gpu.host_memory import HostMemory, Place
+from unabridged.engine.gpu.kernels.pages import Paged
 from unabridged.engine.gpu.tables import Tables
 from unabridged.engine.kv.blocks import BLOCK, Blocks, Run, copy_parts, packed_bytes
 
@@ -120,6 +121,10 @@ class GpuPool:
     def indexed(self) -> bool:
         """Whether it keeps an index of the keys."""
         return bool(self._indexes)
+
+    def paged(self, tables: Tables) -> Paged:
+        """All layers' keys and values, where the rows of `tables` have them."""
+        return Paged(self.k, self.v, tables.slots[None], tables.slots[None])
 
     def caches(self, tables: Tables) -> list[LayerCache]:
         """All layers as the rows of `tables` see them."""

@@ -111,7 +111,7 @@ class Whole:
         table = torch.full((rows, heads, pages), -1, dtype=torch.int32, device=device)
         order = torch.arange(rows * heads * pages, dtype=torch.int32, device=device)
         self._table, self._order, self._layers = table, order.view_as(table), range(len(k))
-        self._pool = Paged(pool.k, pool.v, tables.slots[None], tables.slots[None])
+        self._pool = pool.paged(tables)
         self._own = Paged(k, v, table[None], table[None])
         self.caches = [
             replace(cache, bank=replace(cache.bank, k=k[layer], v=v[layer], k_table=table, v_table=table))

@@ -26,9 +26,6 @@ from unabridged.engine.gpu.kernels.pages import Paged, copy_pages
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.tables import Tables
 
-# Programs of a copy: what fills the bus, and takes least from the products beside it.
-_PROGRAMS = 16
-
 
 @dataclass(frozen=True)
 class Span:
@@ -91,7 +88,7 @@ class Staging:
             torch.add(self._order[:, :count], first * self._heads, out=table[span.row, :, :count])
             first += count
         pool = self._pool
-        self._spans, self._source = spans, Paged(pool.k, pool.v, tables.slots[None], tables.slots[None])
+        self._spans, self._source = spans, pool.paged(tables)
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream(pool.device))
         for layer in range(min(2, pool.shape[0])):
@@ -123,7 +120,7 @@ class Staging:
         with self._aside():
             for span in self._spans:
                 row, count, layers = span.row, pages(span.start), range(layer, layer + 1)
-                copy_pages(self._source, self._paged, row, row, 0, count, layers, layer % 2, _PROGRAMS)
+                copy_pages(self._source, self._paged, row, row, 0, count, layers, layer % 2)
                 self.moved += count * self._page_bytes
             if self._stream is not None:
                 self._loaded[layer % 2].record(self._stream)
@@ -135,7 +132,7 @@ class Staging:
             for span in self._spans:
                 first, layers = span.start // PAGE, range(layer % 2, layer % 2 + 1)
                 count = pages(span.end) - first
-                copy_pages(self._paged, self._source, span.row, span.row, first, count, layers, layer, _PROGRAMS)
+                copy_pages(self._paged, self._source, span.row, span.row, first, count, layers, layer)
                 self.moved += count * self._page_bytes
 
     def _aside(self) -> AbstractContextManager[object]:

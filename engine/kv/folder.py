@@ -12,7 +12,7 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -71,9 +71,8 @@ class Folder:
         with _explained(self.path):
             return sorted(self._files(SUFFIX), key=lambda one: one.used)
 
-    def room(self) -> Room:
-        """What is taken and what is left."""
-        stored, pinned = self.stored(), self.shelves.pinned_keys()
+    def room(self, stored: Sequence[Stored], pinned: Collection[str]) -> Room:
+        """What is taken and what is left. `stored`: every file; `pinned`: keys that stay."""
         return Room(
             quota=self.quota,
             used=sum(one.size for one in stored),

@@ -8,6 +8,7 @@ version of the engine pin nothing: their KV cannot be used any more. Small files
 import contextlib
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -42,8 +43,7 @@ class Shelves:
 
     def put(self, shelf: Shelf) -> None:
         """Replace the shelf of this name and fingerprint."""
-        name = f"{_hashed(shelf.name)}-{shelf.fingerprint[:16]}{_SHELF}"
-        _replace(self._folder / name, msgspec.json.encode(shelf))
+        _replace(self._path(shelf), msgspec.json.encode(shelf))
 
     def all(self) -> list[Shelf]:
         """Every shelf, by name. One that cannot be read is left out: it pins nothing and can be written anew."""
@@ -59,7 +59,7 @@ class Shelves:
 
     def remove(self, shelf: Shelf) -> None:
         """Forget a shelf; its files stay."""
-        (self._folder / f"{_hashed(shelf.name)}-{shelf.fingerprint[:16]}{_SHELF}").unlink(missing_ok=True)
+        self._path(shelf).unlink(missing_ok=True)
 
     def pin(self, name: str) -> None:
         """Keep what the shelves of this name list, now and later."""
@@ -85,7 +85,15 @@ class Shelves:
         names = self.pinned()
         if not names:
             return set()
-        return {key for shelf in self.all() if shelf.name in names and usable(shelf) for key in shelf.keys}
+        return listed(shelf for shelf in self.all() if shelf.name in names and usable(shelf))
+
+    def _path(self, shelf: Shelf) -> Path:
+        return self._folder / f"{_hashed(shelf.name)}-{shelf.fingerprint[:16]}{_SHELF}"
+
+
+def listed(shelves: Iterable[Shelf]) -> set[str]:
+    """The keys that these list."""
+    return {key for shelf in shelves for key in shelf.keys}
 
 
 def usable(shelf: Shelf) -> bool:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.gpu.bank_pages import BankRoom
+from unabridged.engine.options import EngineOptions
 from unabridged.engine.plan.kv import Kv
 from unabridged.models.config import ModelConfig
 
@@ -38,6 +39,11 @@ class Wish:
     slots: int = 0
     chunk: int = 0
     pool: int = 0
+
+    @classmethod
+    def of(cls, options: EngineOptions) -> "Wish":
+        """What an engine's options ask for."""
+        return cls(options.place, options.context_tokens, options.slots, options.prefill_chunk, options.kv_bytes)
 
 
 @dataclass(frozen=True)

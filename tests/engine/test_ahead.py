@@ -26,11 +26,16 @@ from unabridged.engine.events import (
 )
 from unabridged.engine.generate import TorchBackend
 from unabridged.engine.kv.folder import Folder
+from unabridged.engine.kv.room import Room
 from unabridged.engine.options import EngineOptions
 
 Make = Callable[..., TorchBackend]
 LENGTHS = (70, 150, 30, 200, 90, 64)
 PREFIX = 9
+
+
+def room(folder: Folder) -> Room:
+    return folder.room(folder.stored(), folder.shelves.pinned_keys())
 
 
 def text(length: int, seed: int) -> bytes:
@@ -136,7 +141,7 @@ def test_what_the_quota_has_no_room_for_is_said_first_and_not_read(backend: Make
     outlook, progress, _ = events_of(backend(store_bytes=probe.size + 5000), prefill())
     assert outlook.fits == sum(LENGTHS[:3]) + PREFIX == outlook.missing == progress[-1].done
     assert outlook.room == probe.size + 5000 < outlook.size
-    assert Folder(tmp_path / "kv", 0).room().used == probe.size
+    assert room(Folder(tmp_path / "kv", 0)).used == probe.size
     again, progress, _ = events_of(backend(store_bytes=probe.size + 5000), prefill())
     assert (again.fits, again.missing, progress) == (outlook.fits, 0, [])
     with pytest.raises(StoreError, match="the KV store has room for 4,000 bytes"):
@@ -146,16 +151,16 @@ def test_what_the_quota_has_no_room_for_is_said_first_and_not_read(backend: Make
 def test_older_kv_goes_for_it_and_pinned_kv_does_not(backend: Make, tmp_path: Path) -> None:
     events_of(backend(), prefill(SEGMENTS[:3]))
     folder = Folder(tmp_path / "kv", 0)
-    size = folder.room().used
+    size = room(folder).used
     other = tuple(Segment(text(length, 50 + number)) for number, length in enumerate(LENGTHS[:3]))
     outlook, _, _ = events_of(backend(store_bytes=size), prefill(other))
     # The prefix stays: it belongs to both.
-    assert 0 < outlook.goes < size == outlook.size == folder.room().used
+    assert 0 < outlook.goes < size == outlook.size == room(folder).used
     folder.pin("case")
-    assert folder.room().pinned == size
+    assert room(folder).pinned == size
     with pytest.raises(StoreError, match="unpin"):
         events_of(backend(store_bytes=size), Prefill(id="o", prefix=b"", segments=SEGMENTS[3:], shelf="other"))
-    assert folder.room().pinned == size
+    assert room(folder).pinned == size
 
 
 def test_what_is_pinned_of_a_collection_stays_where_it_stands_behind_what_fits(backend: Make, tmp_path: Path) -> None:
@@ -163,10 +168,10 @@ def test_what_is_pinned_of_a_collection_stays_where_it_stands_behind_what_fits(b
     folder = Folder(tmp_path / "kv", 0)
     events_of(backend(), prefill(SEGMENTS[3:4]))
     folder.pin("case")
-    before = folder.room().used
+    before = room(folder).used
     outlook, _, _ = events_of(backend(store_bytes=before + 1), prefill(SEGMENTS))
     # The prefix only: nothing of the rest may go for it.
-    assert (outlook.fits, folder.room().used) == (PREFIX, before)
+    assert (outlook.fits, room(folder).used) == (PREFIX, before)
     outlook, _, _ = events_of(backend(store_bytes=probe.size + before), prefill(SEGMENTS))
     assert outlook.fits >= PREFIX + sum(LENGTHS[:4])
 
@@ -213,7 +218,7 @@ def test_what_others_take_meanwhile_is_not_taken_from_what_was_just_read(
     for event in run:
         if isinstance(event, Progress) and len(list((tmp_path / "kv").glob("*.kv"))) >= 5:
             break
-    (tmp_path / "kv" / "hog").write_bytes(bytes(Folder(tmp_path / "kv", 0).room().disk))
+    (tmp_path / "kv" / "hog").write_bytes(bytes(room(Folder(tmp_path / "kv", 0)).disk))
     before = {path.name for path in (tmp_path / "kv").glob("*.kv")}
     with pytest.raises(StoreError, match="bytes to spare"):
         list(run)

@@ -54,6 +54,14 @@ def _step(table: Tensor) -> int:
     return 0 if table.shape[0] == 1 else table.stride(0)
 
 
+def _halves(source: Paged, target: Paged) -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...]:
+    """Of keys, then of values: memory and table of the source, and of the target."""
+    return (
+        (source.k, source.k_table, target.k, target.k_table),
+        (source.v, source.v_table, target.v, target.v_table),
+    )
+
+
 def _check(source: Paged, target: Paged) -> None:
     if source.k.dtype != target.k.dtype or source.k.shape[2:] != target.k.shape[2:]:
         raise ValueError(f"pages of {source.k.shape[2:]} {source.k.dtype} to {target.k.shape[2:]} {target.k.dtype}")
@@ -81,10 +89,6 @@ def plan_copy_pages(
     _check(source, target)
     if count < 1 or not layers:
         return ()
-    halves = (
-        (source.k, source.k_table, target.k, target.k_table),
-        (source.v, source.v_table, target.v, target.v_table),
-    )
     page_words = PAGE * source.k.shape[3] * source.k.dtype.itemsize // 4
     tile = max(1, _TILE_BYTES // (4 * triton.next_power_of_2(page_words)))
     heads, tiles = source.k_table.shape[2], triton.cdiv(len(layers) * count * source.k_table.shape[2], tile)
@@ -116,7 +120,7 @@ def plan_copy_pages(
             constants,
             warps=8,
         )
-        for of, of_table, to, to_table in halves
+        for of, of_table, to, to_table in _halves(source, target)
     )
 
 
@@ -137,10 +141,7 @@ def copy_pages_plain(
     _check(source, target)
     for place, layer in enumerate(layers):
         to_layer = layer if target_layer is None else target_layer + place
-        for of, of_table, to, to_table in (
-            (source.k, source.k_table, target.k, target.k_table),
-            (source.v, source.v_table, target.v, target.v_table),
-        ):
+        for of, of_table, to, to_table in _halves(source, target):
             width = min(of_table.shape[3], to_table.shape[3], first + count)
             of_slots = of_table[layer if len(of_table) > 1 else 0, source_row, :, first:width]
             to_slots = to_table[to_layer if len(to_table) > 1 else 0, target_row, :, first:width]
@@ -201,10 +202,7 @@ def store_newest_plain(source: Paged, target: Paged, first: Tensor) -> None:
         page, inside = divmod(position, PAGE)
         if not 0 <= page < min(source.k_table.shape[3], target.k_table.shape[3]):
             continue
-        for of, of_table, to, to_table in (
-            (source.k, source.k_table, target.k, target.k_table),
-            (source.v, source.v_table, target.v, target.v_table),
-        ):
+        for of, of_table, to, to_table in _halves(source, target):
             for layer in range(len(of)):
                 of_slots = of_table[layer if len(of_table) > 1 else 0, row, :, page]
                 to_slots = to_table[layer if len(to_table) > 1 else 0, row, :, page]
