@@ -20,6 +20,14 @@ class Kind(StrEnum):
     TEXT = "text"
     MARKDOWN = "markdown"
     HTML = "html"
+    CODE = "code"  # source code; a page's label names its lines
+    WORD = "word"  # .docx, .odt, .rtf
+    SHEET = "sheet"  # .xlsx, .ods, .csv; a page is a sheet or a stretch of its rows
+    SLIDES = "slides"  # .pptx, .odp; a page is a slide
+    BOOK = "book"  # .epub; a page lies within a chapter
+    CALENDAR = "calendar"  # .ics
+    IMAGE = "image"  # read with OCR only
+    ARCHIVE = "archive"  # a container: its files are its children
     OTHER = "other"  # a type we do not read: kept so that it is listed
 
 
@@ -44,6 +52,8 @@ class Flag(StrEnum):
     HIDDEN = "hidden"  # invisible text was kept apart
     UNREAD = "unread"  # the page could not be loaded
     CUT = "cut"  # longer than the limit of a page
+    OCR = "ocr"  # its text, or part of it, was recognised in an image; `score` is the engine's confidence
+    COLUMNS = "columns"  # written across columns: the order was restored by position, or may be wrong
 
 
 class PartKind(StrEnum):
@@ -55,7 +65,10 @@ class PartKind(StrEnum):
     ATTRIBUTION = "attribution"  # "On Monday X wrote:"
     HIDDEN = "hidden"  # white, tiny or off-page text, shown apart
     FORM = "form"  # field values
-    NOTE = "note"  # annotations
+    NOTE = "note"  # annotations, comments, footnotes
+    FOOTER = "footer"  # what a mailing list or a mail gateway appends
+    FORWARDED = "forwarded"  # a message that was passed on within the text
+    OCR = "ocr"  # recognised in an image
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
