@@ -26,13 +26,14 @@ class Unreadable(Exception):
 @dataclass(frozen=True)
 class Source:
     """Bytes with a name. `charset` is what its container claims; `file` replaces `data` for a mailbox, which is read in
-    a stream."""
+    a stream. `dated`: what the container knows of its date, the best first, as (ISO 8601, where that comes from)."""
 
     name: str
     data: bytes = b""
     charset: str = ""
     file: BufferedReader | None = None
     kind: Kind | None = None  # given where the container knows it
+    dated: tuple[tuple[str, str], ...] = ()
 
     @property
     def size(self) -> int:
