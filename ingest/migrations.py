@@ -137,12 +137,67 @@ def m005_composition(db: Any) -> None:
     )
 
 
+def m006_messages(db: Any) -> None:
+    """What mail is found by: who, when, which thread; tags; and which quotations stand in other messages. All of it
+    but tags follows from `documents` and `pages`: `messages.refresh` fills it when the version changes."""
+    db.execute("""
+        CREATE TABLE threads (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            gmail TEXT NOT NULL,           -- X-GM-THRID: two of them never become one thread
+            compared INTEGER NOT NULL      -- whether `repeats` holds what its messages quote of each other
+        )""")
+    db.execute("""
+        CREATE TABLE thread_keys (
+            key TEXT PRIMARY KEY,          -- an id that a message has or refers to, whether or not it is here
+            thread_id INTEGER NOT NULL REFERENCES threads ON DELETE CASCADE
+        ) WITHOUT ROWID""")
+    db.execute("CREATE INDEX thread_keys_thread ON thread_keys (thread_id)")
+    db.execute("""
+        CREATE TABLE messages (
+            document_id INTEGER PRIMARY KEY REFERENCES documents ON DELETE CASCADE,
+            message_id TEXT NOT NULL,
+            body_hash TEXT NOT NULL,       -- '': not known
+            sender TEXT NOT NULL,          -- folded, as are recipients and subject
+            recipients TEXT NOT NULL,
+            at INTEGER,                    -- seconds since 1970 in UTC; NULL: no date
+            subject TEXT NOT NULL,         -- without Re: and Fwd:
+            reply INTEGER NOT NULL,        -- its subject says that it is one
+            loose INTEGER NOT NULL,        -- it refers to no other message
+            thread_id INTEGER REFERENCES threads
+        )""")
+    db.execute("CREATE INDEX messages_id ON messages (message_id)")
+    db.execute("CREATE INDEX messages_at ON messages (at)")
+    db.execute("CREATE INDEX messages_subject ON messages (subject, at)")
+    db.execute("CREATE INDEX messages_loose ON messages (subject, at) WHERE reply AND loose")
+    db.execute("CREATE INDEX messages_thread ON messages (thread_id)")
+    db.execute("CREATE INDEX messages_pending ON messages (document_id) WHERE thread_id IS NULL")
+    db.execute("""
+        CREATE TABLE repeats (
+            document_id INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+            page INTEGER NOT NULL,
+            start INTEGER NOT NULL,        -- characters of the page: a quotation
+            end INTEGER NOT NULL,
+            sources TEXT NOT NULL,         -- the documents in which it stands, a JSON list
+            PRIMARY KEY (document_id, page, start)
+        ) WITHOUT ROWID""")
+    db.execute("""
+        CREATE TABLE tags (
+            tag TEXT NOT NULL,
+            file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE,
+            tail TEXT NOT NULL,            -- as in documents: a file that is read again keeps its tags
+            PRIMARY KEY (tag, file_id, tail)
+        ) WITHOUT ROWID""")
+    db.execute("CREATE INDEX tags_file ON tags (file_id)")
+    db.execute("INSERT INTO settings VALUES ('messages_version', '')")
+
+
 STEPS: tuple[Step, ...] = (
     m001_files_and_contents,
     m002_documents_and_pages,
     m003_search,
     m004_tokens,
     m005_composition,
+    m006_messages,
 )
 
 
