@@ -191,6 +191,13 @@ def m006_messages(db: Any) -> None:
     db.execute("INSERT INTO settings VALUES ('messages_version', '')")
 
 
+def m007_readers_and_rules(db: Any) -> None:
+    """Which readers read a content (`ingest.versions`; 0: older ones), and what was left out of a folder that was
+    added (`ingest.ignores.Rules` as JSON), so that looking again leaves out the same."""
+    db.execute("ALTER TABLE contents ADD COLUMN reader_version INTEGER NOT NULL DEFAULT 0")
+    db.execute("ALTER TABLE roots ADD COLUMN rules TEXT NOT NULL DEFAULT '{}'")
+
+
 STEPS: tuple[Step, ...] = (
     m001_files_and_contents,
     m002_documents_and_pages,
@@ -198,6 +205,7 @@ STEPS: tuple[Step, ...] = (
     m004_tokens,
     m005_composition,
     m006_messages,
+    m007_readers_and_rules,
 )
 
 

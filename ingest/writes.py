@@ -44,7 +44,7 @@ def compose(connection: sqlite3.Connection, name: str, composition: Composing) -
 
 def remember_root(connection: sqlite3.Connection, collection: int, path: str) -> None:
     """Notes that a folder was added as a whole; one that was moved away and holds nothing any more is forgotten."""
-    connection.execute("INSERT OR IGNORE INTO roots VALUES (?, ?)", (collection, path))
+    connection.execute("INSERT OR IGNORE INTO roots (collection_id, path) VALUES (?, ?)", (collection, path))
     forget_empty_roots(connection, kept=path)
 
 
