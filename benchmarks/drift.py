@@ -4,6 +4,9 @@ A stage's candidates are cut into as many equal strata as it keeps chunks, and i
 replaces each with the stated probability by another one of its stratum, drawn anew. So a share of 1 leaves no chunk
 that was there before, and a chunk may come back after several renewals. Scoring and ranking run as ever; what they
 found is overwritten. A later stage chooses among the chunks of the one before: what that one replaced is replaced.
+
+What was chosen last is kept beside each list, and made with it: zeros that were made while a step is recorded would be
+made anew by each replay, and such a list never drifts.
 """
 
 from collections.abc import Iterator
@@ -37,7 +40,7 @@ class _Choice:
 
 
 class Drift:
-    """Choices of all layers of a batch that is recorded inside `recording`, over contexts of at least `length`
+    """Choices of all layers of a batch that is made and recorded inside `recording`, over contexts of at least `length`
     tokens."""
 
     def __init__(self, config: AttentionConfig, length: int, device: torch.device | str) -> None:
@@ -52,8 +55,8 @@ class Drift:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Stages that run inside, or are recorded there, drift."""
-        keep = Stages.keep
+        """Stages that run inside, or are recorded there, drift, where their lists were made inside."""
+        keep, room = Stages.keep, Stages.room
 
         def drifting(
             stages: Stages, number: int, scores: Tensor, candidates: Span | Kept, kept: Kept, room: Workspace
@@ -61,15 +64,18 @@ class Drift:
             keep(stages, number, scores, candidates, kept, room)
             self.choose(stages, number, candidates, kept)
 
-        with patch.object(Stages, "keep", drifting):
+        def made(stages: Stages, rows: int, lists: int, device: torch.device) -> list[Kept]:
+            own = room(stages, rows, lists, device)
+            for kept in own:
+                self._choices[kept.starts.data_ptr()] = _Choice.of(kept, 1 + 64 * len(self._choices))
+            return own
+
+        with patch.object(Stages, "keep", drifting), patch.object(Stages, "room", made):
             yield
 
     def choose(self, stages: Stages, number: int, candidates: Span | Kept, kept: Kept) -> None:
-        """Overwrite what stage `number` of a layer has kept."""
-        where = kept.starts.data_ptr()
-        if where not in self._choices:
-            self._choices[where] = _Choice.of(kept, 1 + 64 * len(self._choices))
-        choice, stage = self._choices[where], stages.settings[number]
+        """Overwrite what stage `number` of a layer has kept. KeyError: `kept` was not made inside `recording`."""
+        choice, stage = self._choices[kept.starts.data_ptr()], stages.settings[number]
         ratio, chunks, before, parents = 1, self._tokens // stage.chunk, kept.starts, 0
         if isinstance(candidates, Kept):
             ratio = stages.settings[number - 1].chunk // stage.chunk

@@ -1,5 +1,8 @@
 """Choices of the offload benchmark that drift: as many are replaced as is said, each in its stratum and parent."""
 
+from itertools import pairwise
+
+import pytest
 import torch
 from benchmarks.drift import Drift
 
@@ -16,8 +19,9 @@ LENGTH = 64 * CHUNKS + 16 + 64 + 128
 
 def test_a_renewal_replaces_the_share_that_is_said(device: str) -> None:
     stages = Stages(CONFIG, 0, RopeTables.of(torch.ones(8), 256, device))
-    kept, then = stages.room(1, 2, torch.device(device))
     drift = Drift(CONFIG, LENGTH, device)
+    with drift.recording():
+        kept, then = stages.room(1, 2, torch.device(device))
     for one in (kept, then):
         one.count.zero_()
     drift.choose(stages, 0, Span(16, CHUNKS), kept)
@@ -44,3 +48,20 @@ def test_a_renewal_replaces_the_share_that_is_said(device: str) -> None:
     before, _ = renewed()
     now, _ = renewed()
     assert 0.1 < float((now != before).float().mean()) < 0.4
+
+
+@pytest.mark.gpu
+def test_choices_that_were_recorded_drift_in_every_replay() -> None:
+    stages, drift = Stages(CONFIG, 0, RopeTables.of(torch.ones(8), 256, "cuda")), Drift(CONFIG, LENGTH, "cuda")
+    with drift.recording():
+        one, other = (stages.room(1, 2, torch.device("cuda"))[0] for _ in range(2))
+    drift.set(1.0)
+    drift.choose(stages, 0, Span(16, CHUNKS), one)  # compiles
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        drift.choose(stages, 0, Span(16, CHUNKS), other)
+    found = []
+    for _ in range(3):
+        graph.replay()
+        found.append(other.starts.clone())
+    assert not any(bool((a == b).any()) for a, b in pairwise(found))
