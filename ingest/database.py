@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from unabridged.ingest import messages
 from unabridged.ingest.errors import IngestError, LibraryDamaged
 from unabridged.ingest.migrations import migrate
 
@@ -35,6 +36,7 @@ def connect(path: Path) -> sqlite3.Connection:
         try:
             _configure(connection)
             migrate(connection, path)
+            _refresh_messages(connection)
         except BaseException:
             connection.close()
             raise
@@ -46,6 +48,14 @@ def _configure(connection: sqlite3.Connection) -> None:
     # A killed process loses nothing with NORMAL; a power cut may undo the last files, which the next add reads again.
     for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "cache_size = -32000"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _refresh_messages(connection: sqlite3.Connection) -> None:
+    """Rows of mail that another version wrote are written anew, unless another process has just done it."""
+    if messages.stale(connection):
+        with transaction(connection):
+            if messages.stale(connection):
+                messages.refresh(connection)
 
 
 @contextmanager

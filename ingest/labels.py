@@ -4,7 +4,9 @@ Nothing is deleted; a label that is missing costs little, a wrong one hides what
 labelled. Pure function of a text.
 """
 
+import hashlib
 import re
+from collections.abc import Iterable, Mapping
 
 from unabridged.ingest.document import Part, PartKind
 
@@ -38,6 +40,17 @@ def label(text: str) -> list[Part]:
                 parts.append(Part(kind, starts[first], min(starts[index], len(text))))
             first = index
     return parts
+
+
+def body_hash(meta: Mapping[str, str], body: str, parts: Iterable[Part]) -> str:
+    """What tells copies of a message from variants of it: SHA-256, as hex, of its date, sender and subject (as in a
+    document's meta) and its text, without what mailing lists append and without regard to white space. `parts` are the
+    labels of `body`."""
+    for part in sorted((part for part in parts if part.kind is PartKind.FOOTER), key=lambda part: -part.start):
+        body = body[: part.start] + body[part.end :]
+    facts = [meta.get("date") or meta.get("date_raw", ""), meta.get("from", ""), meta.get("subject", "")]
+    said = "\n".join((*facts, " ".join(body.split())))
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _kinds(lines: list[str]) -> list[PartKind | None]:

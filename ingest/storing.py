@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from unabridged import __version__
-from unabridged.ingest import tokens
+from unabridged.ingest import messages, tokens
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
 from unabridged.ingest.writes import drop_unused, index_page
 
@@ -70,6 +70,7 @@ class ContentWriter:
 
     def finish(self, note: str = "") -> None:
         """Makes the content visible, in the transaction that the caller commits. `note` joins the file's reason."""
+        messages.settle(self._connection)
         if note:
             self._connection.execute(
                 "UPDATE documents SET reason = reason || CASE reason WHEN '' THEN '' ELSE '; ' END || ?"
@@ -139,6 +140,8 @@ class ContentWriter:
             ),
         )
         self._open[item.ref] = _Open(cursor.lastrowid or 0, tail, item.kind)
+        if item.kind is Kind.MESSAGE:
+            messages.put(self._connection, self._open[item.ref].id, item.meta)
 
     def _tail(self, parent: _Open, item: Opened) -> str:
         """Where the document lies in the file. Names that are there already get a number."""
@@ -192,6 +195,7 @@ class ContentWriter:
             tokens.store_count(self._connection, document.id, self._tokenizer_row)
 
     def _save(self) -> None:
+        messages.settle(self._connection)
         self._connection.execute("UPDATE contents SET last_ref = ? WHERE id = ?", (self._last_ref, self.content))
         self._connection.execute("COMMIT")
         self._connection.execute("BEGIN IMMEDIATE")

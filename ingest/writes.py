@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from unabridged.ingest import reads
+from unabridged.ingest import messages, reads
 from unabridged.ingest.database import transaction
 from unabridged.ingest.document import Part
 from unabridged.ingest.errors import DocumentNotFound
@@ -180,7 +180,9 @@ def drop_unused(connection: sqlite3.Connection, contents: Iterable[int]) -> None
     for content in contents:
         if connection.execute("SELECT 1 FROM files WHERE content_id = ?", (content,)).fetchone() is None:
             _unindex(connection, content)
+            broken = messages.forgetting(connection, content)
             connection.execute("DELETE FROM contents WHERE id = ?", (content,))
+            messages.mend(connection, broken)
 
 
 def _unindex(connection: sqlite3.Connection, content: int) -> None:
