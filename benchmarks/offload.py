@@ -2,7 +2,8 @@
 
     python -m benchmarks.offload --model DIR | --random 8b  [--contexts 131072 524288 1048576 1638400]
                                  [--presets 3k-index 3k 5k] [--refresh paper fast flash] [--drift 5 10 20 100]
-                                 [--vram 24] [--place auto|managed|pinned] [--only decode engine disk] [--folder DIR]
+                                 [--vram 24] [--place auto|managed|pinned] [--only decode engine read disk]
+                                 [--folder DIR]
 
 decode   One conversation at the end of a context of random keys and values, with the pool on the GPU and then in host
          memory, where torch may take --vram GiB at most. Rows: the model's own choices, which with random weights
@@ -14,6 +15,8 @@ engine   The engine as the memory plan sizes it for one answer at a time. Prefil
          text is the sum of what they take a token, which is taken to grow evenly in between. Contexts are attended to
          whole below the same length in both. And: seconds from a question's end to the first token, steps of the
          answer, and the GPU memory at most against the plan.
+read     With engine: all of the context is read, as one text and as documents that are each alone behind a prefix, as
+         the engine reads them: behind a long past in longer passes where the pool lies in host memory.
 disk     Writing and restoring --disk-gib of the pool, beside dd.
 
 Ratios are to rows of the same run with all on the GPU. Writes benchmarks/results/offload.json.
@@ -51,6 +54,7 @@ GIB = 1 << 30
 # Shares of the context at which a piece is read.
 _PASTS = (0.0, 0.125, 0.25, 0.5, 0.75, 0.96)
 _FAILURES = (RuntimeError, ValueError, UnabridgedError)
+_KINDS = ("decode", "engine", "read", "disk")
 Row = dict[str, Any]
 
 
@@ -68,7 +72,7 @@ def main() -> None:
     for length in arguments.contexts:
         if "decode" in arguments.only:
             benchmark.decode(length)
-        if "engine" in arguments.only:
+        if {"engine", "read"} & set(arguments.only):
             benchmark.engine(length)
     if "disk" in arguments.only:
         benchmark.disk(arguments.folder)
@@ -116,6 +120,9 @@ class Benchmark:
                         "prefill": base["prefill"] / row["prefill"],
                         "step": base["step"]["mean"] / row["step"]["mean"],
                     }
+                    if "read" in row:
+                        for name in ("joint", "composable"):
+                            row["host_of_gpu"][name] = base["read"][name] / row["read"][name]
                 base = base or row
                 say(_engine_line(row))
                 self._keep("engine", row)
@@ -138,7 +145,10 @@ class Benchmark:
                 say(f"  behind {past:9,}: {tokens:6,} tokens in {seconds:.3f} s")
             rates = [one["seconds"] / one["tokens"] for one in row["pieces"]]
             row["prefill"] = whole(pasts, rates, length)
-            return row | engine.answer(length) | {"memory": engine.used()}
+            row |= engine.answer(length)
+            if "read" in self._arguments.only:
+                row["read"] = engine.reads(length)
+            return row | {"memory": engine.used()}
 
     def disk(self, folder: Path | None) -> None:
         """The pool and a disk."""
@@ -220,9 +230,10 @@ def _line(row: Row) -> str:
 
 
 def _engine_line(row: Row) -> str:
-    memory, step = row["memory"], row["step"]
+    memory, step, read = row["memory"], row["step"], row.get("read")
+    whole = "" if read is None else f" (read: {read['joint']:.1f} s, documents alone {read['composable']:.1f} s)"
     return (
-        f"{row['context'] // 1024:5}K engine, {row['place']}: prefill {row['prefill']:.1f} s, first token "
+        f"{row['context'] // 1024:5}K engine, {row['place']}: prefill {row['prefill']:.1f} s{whole}, first token "
         f"{row['first']:.2f} s, step {step['mean'] * 1e3:.3f} ms (p99 {step['p99'] * 1e3:.3f}); GPU memory "
         f"{memory['used'] / GIB:.2f} GiB of {memory['planned'] / GIB:.2f} planned: {memory['of_plan']:.1%}"
     )
@@ -237,7 +248,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--drift", type=float, nargs="*", default=[5, 10, 20, 100], help="percent a renewal")
     parser.add_argument("--vram", type=float, default=24.0, help="GiB")
     parser.add_argument("--place", choices=("auto", "managed", "pinned"), default="auto")
-    parser.add_argument("--only", choices=("decode", "engine", "disk"), nargs="+", default=["decode", "engine", "disk"])
+    parser.add_argument("--only", choices=_KINDS, nargs="+", default=_KINDS)
     parser.add_argument("--steps", type=int, default=192)
     parser.add_argument("--disk-gib", type=float, default=8.0)
     parser.add_argument("--folder", type=Path, help="on the disk that is measured")

@@ -1,5 +1,6 @@
 """The engine as the memory plan sizes it, over a context of random keys and values: how long reading more of it takes
-at several lengths of the past, the answer's steps, and the GPU memory that all of it took at most."""
+at several lengths of the past, reading all of it, the answer's steps, and the GPU memory that all of it took at
+most."""
 
 import time
 from array import array
@@ -13,21 +14,27 @@ from benchmarks.decode_context import fill, random_bases, shuffled
 from benchmarks.decode_run import summary
 
 from unabridged.engine.attention.config import for_window
-from unabridged.engine.events import Sampling
+from unabridged.engine.attention.limits import PAGE
+from unabridged.engine.composing import Composer
+from unabridged.engine.events import Composition, Sampling, pack_ids
 from unabridged.engine.gpu import memory
 from unabridged.engine.gpu.course import GpuCourse
 from unabridged.engine.gpu.host_memory import Place
 from unabridged.engine.gpu.passes import Streaming
 from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.gpu.runner import GpuRunner
+from unabridged.engine.kv.cache import KvCache
 from unabridged.engine.plan.divide import divide
 from unabridged.engine.plan.machine import DRIVER, Machine
 from unabridged.engine.plan.plan import Plan, Subject, Wish
+from unabridged.engine.reading import Held, Reader
 from unabridged.models.llama import Llama
 
 KIND = "float8_e4m3fn"
 # Tokens of the answer, and slots behind the context for it.
 _ANSWER, _TAIL = 128, 4096
+# Of texts that are read whole: the prefix, and a document.
+_PREFIX, _DOCUMENT = 64, 2048
 # Of contexts on the GPU, the same as in the host: where the plan has dense attention end there.
 _UNLIMITED = 1 << 50
 Row = dict[str, Any]
@@ -106,6 +113,40 @@ class Engine:
         self._runner.read([(course, array("i", range(1, 65)))])
         course.first(Sampling(), [], None)
         return course, time.perf_counter() - began
+
+    def reads(self, tokens: int) -> Row:
+        """Read `tokens` tokens of documents, as one text and each alone behind the prefix, as the engine reads them.
+        Seconds, and of one text what each pass read behind how many tokens. What the pool held is gone."""
+        self.pool.free(self._runs)
+        self._runs = []
+        cache = KvCache(self.pool, PAGE)
+        compositions: tuple[Composition, ...] = ("joint", "composable")
+        for composition in compositions:
+            self._read(cache, 4 * _DOCUMENT, composition)
+        done = {composition: self._read(cache, tokens, composition) for composition in compositions}
+        return {
+            "tokens": sum(count for _, count, _ in done["joint"]),
+            "joint": sum(seconds for *_, seconds in done["joint"]),
+            "composable": sum(seconds for *_, seconds in done["composable"]),
+            "passes": done["joint"],
+        }
+
+    def _read(self, cache: KvCache, tokens: int, composition: Composition) -> list[tuple[int, int, float]]:
+        """The tokens before each pass, its own, and seconds."""
+        vocabulary = self._model.config.vocab_size
+        ids = torch.randint(vocabulary, (tokens // _DOCUMENT, _DOCUMENT)).tolist()
+        prefix = pack_ids(torch.randint(vocabulary, (_PREFIX,)).tolist())
+        parts = Composer("", PAGE, self._attention, "").parts(prefix, map(pack_ids, ids), composition)
+        held, reader = Held(), Reader(self._runner, cache, None, self._attention, filler=0)
+        passes, before, began = [], 0, time.perf_counter()
+        for event in reader.hold("read", parts, held):
+            if event is not None and event.done > before:
+                now = time.perf_counter()
+                passes.append((before, event.done - before, now - began))
+                before, began = event.done, now
+        for entry in held.holds:
+            cache.release(entry)
+        return passes
 
     def used(self) -> Row:
         """GPU memory at most, against the plan. `allocator`: torch's; `others`: what the card has less beside it, which

@@ -1,13 +1,15 @@
 """Stored KV against the disk that it lies on: writing, restoring, and a restart to the first token of an answer.
 
-    python -m benchmarks.restore MODEL_DIR FOLDER [--tokens 200000] [--runs 3] [--no-save]
+    python -m benchmarks.restore MODEL_DIR FOLDER [--device cpu|cuda] [--tokens 200000] [--runs 3] [--name restore]
 
 FOLDER, made and removed, is on the disk in question. A library of so many tokens is stored there in sections of 2,048:
 a real section's KV under the names of all of them, so that the engine finds each. Then a fresh engine process answers a
 question over all of it: it loads the model, restores every section, reads the question behind them and gives the first
 token, by the engine's own way; what it says is of no meaning. `dd` writes and reads as many bytes past the system's
 cache, file by file, and as many files at a time as the engine reads. Projections scale the restored bytes, and the
-question's time with the context. Writes benchmarks/results/restore.json.
+question's time with the context. With `--device cuda` the engine is the GPU's, for one answer at a time, in 24 GiB of
+its memory, and keys and values lie in the host's; MODEL_DIR has a calibration of the index then, as installed models
+have. Writes benchmarks/results/<name>.json.
 """
 
 import argparse
@@ -20,7 +22,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
+from benchmarks.gpu import card
 from benchmarks.report import machine, save
 
 from unabridged.app.engine_process import WorkerCommand
@@ -28,6 +32,7 @@ from unabridged.app.supervisor import Supervisor
 from unabridged.engine.attention.config import for_window
 from unabridged.engine.composing import Composer
 from unabridged.engine.events import Finished, Generate, Prefill, Progress, Ready, Sampling, Segment, Token, pack_ids
+from unabridged.engine.gpu.pool import GpuPool
 from unabridged.engine.kv.format import PAGE
 from unabridged.engine.kv.late import LateStore
 from unabridged.engine.kv.pool import KvPool
@@ -37,6 +42,8 @@ from unabridged.models.tokenizer import Tokenizer
 from unabridged.models.weights import open_checkpoint
 
 SECTION = 2048
+# Of the GPU's memory.
+VRAM = 24 << 30
 QUESTION = "What do these documents say?"
 # Files that dd reads at a time beside the engine's readers.
 AT_A_TIME = 8
@@ -57,7 +64,12 @@ def main() -> None:
     for name, value in result.items():
         print(f"{name}: {value}")
     if not arguments.no_save:
-        print(save("restore", {**machine(), **result}))
+        print(save(arguments.name, {**machine(), **_card(arguments), **result}))
+
+
+def _card(arguments: argparse.Namespace) -> Row:
+    told = {"commit": arguments.commit} if arguments.commit else {}
+    return {"device": arguments.device} | (card() if arguments.device == "cuda" else {}) | told
 
 
 async def _measure(arguments: argparse.Namespace) -> Row:
@@ -105,10 +117,15 @@ def _sections(tokenizer: Tokenizer, tokens: int) -> list[bytes]:
     ]
 
 
-def _command(arguments: argparse.Namespace, kv_bytes: int) -> WorkerCommand:
-    options = EngineOptions(store_dir=arguments.folder / "kv", store_bytes=1 << 40, kv_bytes=kv_bytes)
+def _command(arguments: argparse.Namespace, tokens: int, token_bytes: int) -> WorkerCommand:
+    options = EngineOptions(store_dir=arguments.folder / "kv", store_bytes=1 << 40)
+    if arguments.device == "cuda":
+        held = {"place": "host", "vram_bytes": VRAM, "slots": 1, "context_tokens": tokens}
+    else:
+        held = {"kv_bytes": tokens * token_bytes}
+    options = msgspec.structs.replace(options, **held)
     return WorkerCommand(
-        backend="torch",
+        backend="cuda" if arguments.device == "cuda" else "torch",
         model=arguments.model,
         options=options,
         log=arguments.folder / "engine.log",
@@ -118,7 +135,7 @@ def _command(arguments: argparse.Namespace, kv_bytes: int) -> WorkerCommand:
 
 async def _store_first(arguments: argparse.Namespace, prefix: bytes, sections: list[bytes]) -> Ready:
     """Have the engine read one section."""
-    supervisor = Supervisor(_command(arguments, 1 << 30))
+    supervisor = Supervisor(_command(arguments, 8 * SECTION, 1 << 16))
     ready = await supervisor.start()
     segments = tuple(Segment(one) for one in sections)
     async with aclosing(supervisor.submit(Prefill(id="p", prefix=prefix, segments=segments))) as events:
@@ -137,9 +154,15 @@ def _first_bytes(folder: Path) -> tuple[int, int]:
 def _store_all(arguments: argparse.Namespace, ready: Ready, prefix: bytes, sections: list[bytes]) -> float:
     """Store the first section's KV under every name, as the engine does. Bytes a second."""
     shape = open_checkpoint(arguments.model)[0]
-    composer = Composer(ready.fingerprint, 1, for_window(ready.window), "")
+    dims = shape.layers, shape.kv_heads, shape.head_dim
+    pool: KvPool | GpuPool
+    if arguments.device == "cuda":
+        # Of the same form as the engine's.
+        pool, page = GpuPool(*dims, 1 << 28, torch.float8_e4m3fn, "cpu", place="plain"), GpuPool.page
+    else:
+        pool, page = KvPool(*dims, 1 << 28, torch.float16), 1
+    composer = Composer(ready.fingerprint, page, for_window(ready.window), "")
     names = [part.key for part in composer.parts(prefix, sections, "composable")[1:]]
-    pool = KvPool(shape.layers, shape.kv_heads, shape.head_dim, 1 << 28, torch.float16)
     runs = pool.allocate(SECTION)
     store = KvStore(arguments.folder / "kv", 1 << 40)
     store.load(names[0], pool, runs)
@@ -166,7 +189,7 @@ async def _restart(arguments: argparse.Namespace, prefix: bytes, sections: list[
         attribution=False,
     )
     began = time.perf_counter()
-    supervisor = Supervisor(_command(arguments, (arguments.tokens + 4 * SECTION) * token_bytes))
+    supervisor = Supervisor(_command(arguments, arguments.tokens + 4 * SECTION, token_bytes))
     at = {}
     await supervisor.start()
     at["ready"] = time.perf_counter() - began
@@ -221,6 +244,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokens", type=int, default=200_000)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--name", default="restore", help="of the result file")
+    parser.add_argument("--commit", help="where git cannot tell")
     parser.add_argument("--no-save", action="store_true")
     return parser.parse_args()
 

@@ -61,7 +61,7 @@ class GpuCourse:
 
     def fits(self, room: int, left: int) -> int:
         """See runner.Course."""
-        room = max(room, self._runner.passes.least(self._read, self._runner.decoding))
+        room = max(room, self._runner.passes.least(self._read, left, self._runner.decoding))
         if left <= room:
             return left
         beyond = (self._read + room) % self.config.block_q

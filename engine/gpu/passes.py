@@ -43,13 +43,17 @@ class Passes:
         """Tokens of a pass at most; see `least`."""
         return min(self._chunk, _SMALL) if decoding else self._chunk
 
-    def least(self, past: int, decoding: bool) -> int:
-        """Tokens behind `past` stored ones that a pass may take whatever else it should."""
-        if self._staging is None or decoding:
+    def least(self, past: int, left: int, decoding: bool) -> int:
+        """Tokens behind `past` stored ones that a pass may take whatever else it should, where `left` are to be read.
+        These come in pieces of one length: a short last one would have as much streamed as the others."""
+        wanted = past // self._streaming.balance
+        if self._staging is None or decoding or not wanted:
             return 0
         # At the end of what staging holds, too: pieces of a few thousand tokens would stream all of it for each.
-        room = self._staging.pages * PAGE - past
-        return max(0, min(self._streaming.longest, past // self._streaming.balance, room))
+        most = min(self._streaming.longest, self._staging.pages * PAGE - past)
+        if most <= 0:
+            return 0
+        return min(most, -(-left // max(1, left // wanted, -(-left // most))))
 
     def split(self, parts: Sequence[tuple[T, Span]]) -> Iterator[list[T]]:
         """These in order, as many at a time as a pass takes."""

@@ -18,11 +18,17 @@ def staging(device: str) -> Staging:
 
 def test_pieces_grow_with_what_is_streamed_for_them(staging: Staging) -> None:
     passes = Passes(4096, staging, Streaming(100_000, longest=2000, balance=40))
-    assert [passes.least(past, decoding=False) for past in (0, 4000, 80_000, 90_000)] == [0, 100, 2000, 2000]
+    def least(past: int, left: int = 10_000, decoding: bool = False) -> int:
+        return passes.least(past, left, decoding)
+
+    assert [least(past) for past in (0, 4000, 80_000, 90_000)] == [0, 100, 2000, 2000]
     # As far as staging has room, and not where answers would wait for it.
-    assert [passes.least(past, decoding=False) for past in (99_000, 100_000, 200_000)] == [1000, 0, 0]
-    assert passes.least(80_000, decoding=True) == 0
-    assert Passes(4096, None, Streaming(100_000)).least(80_000, decoding=False) == 0
+    assert [least(past) for past in (99_000, 100_000, 200_000)] == [1000, 0, 0]
+    assert least(80_000, decoding=True) == 0
+    # No short piece is left over.
+    assert [least(40_000, left) for left in (999, 1500, 2000, 2001, 3300)] == [999, 1500, 1000, 1001, 1100]
+    assert least(80_000, 2001) == 1001
+    assert Passes(4096, None, Streaming(100_000)).least(80_000, 10_000, decoding=False) == 0
     assert (passes.chunk(decoding=False), passes.chunk(decoding=True)) == (4096, 512)
 
 
