@@ -73,6 +73,11 @@ class Reading:
     _parts: int = 0
     _bytes: int = 0
 
+    @property
+    def passwords(self) -> tuple[str, ...]:
+        """What may be tried on what is locked."""
+        return (self.password,) if self.password else ()
+
     def ref(self) -> int:
         """A number for a new document, unique within the file."""
         ref = self._refs

@@ -146,7 +146,9 @@ class ContentWriter:
     def _tail(self, parent: _Open, item: Opened) -> str:
         """Where the document lies in the file. Names that are there already get a number."""
         mark = "#" if parent.kind is Kind.MAILBOX else "/"
-        base = f"{parent.tail}{mark}{item.name.replace('/', '_') or 'unnamed'}"
+        # A file in an archive has its folders in its name.
+        name = item.name if parent.kind is Kind.ARCHIVE else item.name.replace("/", "_")
+        base = f"{parent.tail}{mark}{name or 'unnamed'}"
         tail, number = base, 2
         while self._connection.execute(
             "SELECT 1 FROM documents WHERE content_id = ? AND tail = ?", (self.content, tail)
