@@ -39,9 +39,9 @@ def test_what_outlook_puts_below_is_quoted() -> None:
     ]
 
 
-def test_the_footer_of_a_list_is_a_signature() -> None:
+def test_the_footer_of_a_list_is_labelled() -> None:
     text = "Own text.\n\n_______________________________________________\nR-help mailing list\nhttps://example.org\n"
-    assert [kind for kind, _ in _labelled(text)] == ["signature"]
+    assert [kind for kind, _ in _labelled(text)] == ["footer"]
 
 
 def test_own_text_carries_no_label() -> None:

@@ -1,0 +1,124 @@
+"""Quotations: lines that carry a mark, the line over them that says who is quoted, and what stands unmarked below such
+a line at the end of a message.
+
+Works on lines and the kind of each; only lines without a kind get one.
+"""
+
+import re
+
+from unabridged.ingest.document import PartKind
+from unabridged.ingest.label_words import ADDRESSED, DATED, OPENS, WROTE
+
+Kinds = list[PartKind | None]
+
+_MARK = re.compile(r"[ \t]{0,3}[>|›»](?![=>]{0,2}-)|[ \t]{0,3}(?P<initials>[A-Z]{2,4}> ?)")
+_FROM = re.compile(r">From ")
+_ATTRIBUTION = 400  # characters of a line that may say who is quoted
+_OVER = 4  # lines that it may take
+
+
+def marked(lines: list[str], kinds: Kinds) -> None:
+    """Lines with a mark and the blank ones between them; attributions over them."""
+    for index, line in enumerate(lines):
+        if kinds[index] is None and line and _quotes(lines, index):
+            kinds[index] = PartKind.QUOTED
+    _bridge(lines, kinds)
+    for index in range(1, len(lines)):
+        if kinds[index] is PartKind.QUOTED and kinds[index - 1] is not PartKind.QUOTED:
+            _attribute(lines, kinds, index)
+
+
+def _quotes(lines: list[str], index: int) -> bool:
+    """Whether the line is quoted. Initials ("IV> ...") and bars count only where a neighbour has the same mark, and
+    ">From " alone is a mailbox's escape."""
+    found = _MARK.match(lines[index])
+    if found is None:
+        return False
+    mark = found[0].strip()
+    if mark == ">" and not _FROM.match(lines[index]):
+        return True
+    around = (lines[other] for other in (index - 1, index + 1) if 0 <= other < len(lines))
+    return any(line.lstrip(" \t").startswith(mark) for line in around)
+
+
+def _bridge(lines: list[str], kinds: Kinds) -> None:
+    """Blank lines between two quoted lines belong to the quotation."""
+    last = None
+    for index, line in enumerate(lines):
+        if kinds[index] is PartKind.QUOTED:
+            if last is not None:
+                kinds[last + 1 : index] = [PartKind.QUOTED] * (index - last - 1)
+            last = index
+        elif line.strip() or kinds[index] is not None:
+            last = None
+
+
+def _attribute(lines: list[str], kinds: Kinds, index: int) -> None:
+    """ "On Monday X wrote:" in the lines over the quotation that begins at `index`."""
+    end = index
+    while end > 0 and end > index - 3 and not lines[end - 1].strip():
+        end -= 1
+    if (begin := attribution(lines, kinds, end)) is not None:
+        kinds[begin:end] = [PartKind.ATTRIBUTION] * (end - begin)
+
+
+def attribution(lines: list[str], kinds: Kinds, end: int) -> int | None:
+    """Where an attribution begins that ends in front of line `end`; None where there is none."""
+    for count in range(1, _OVER + 1):
+        begin = end - count
+        if begin < 0 or kinds[begin] is not None or not 0 < len(lines[begin].strip()) <= _ATTRIBUTION:
+            return None
+        whole = " ".join(line.strip() for line in lines[begin:end])
+        if _attributes(whole):
+            return _opening(lines, kinds, begin)
+    return None
+
+
+def _attributes(text: str) -> bool:
+    said = bool(WROTE.search(text))
+    return (said and (bool(DATED.search(text) or ADDRESSED.search(text)) or len(text) < 60)) or bool(
+        ADDRESSED.search(text) and (DATED.search(text) or OPENS.match(text) or len(text) < 80)
+    )
+
+
+def _opening(lines: list[str], kinds: Kinds, begin: int) -> int:
+    """The first line of an attribution of which `begin` may be the second or third: "On 3 March 2026 at 10:00," / "Ines
+    Vega <ines@harbour.example> wrote:"."""
+    if OPENS.match(lines[begin]) and DATED.search(lines[begin]):
+        return begin
+    for first in (begin - 1, begin - 2):
+        if first < 0 or kinds[first] is not None or not lines[first].strip():
+            break
+        if OPENS.match(lines[first]) and DATED.search(lines[first]) and len(lines[first]) <= _ATTRIBUTION:
+            return first
+    return begin
+
+
+def unmarked(lines: list[str], kinds: Kinds) -> None:
+    """Yahoo and others put what they answer below an attribution without marking it. Only where it has a date and the
+    end of a sentence's verb, something was written above it, and nothing below it is labelled."""
+    own = False
+    for index, line in enumerate(lines):
+        if kinds[index] is not None:
+            continue
+        if own and _stands_alone(lines, kinds, index):
+            begin = _opening(lines, kinds, index)
+            if any(kind is PartKind.QUOTED for kind in kinds[index:]) or not any(map(str.strip, lines[:begin])):
+                return
+            kinds[begin : index + 1] = [PartKind.ATTRIBUTION] * (index + 1 - begin)
+            for below in range(index + 1, len(lines)):
+                kinds[below] = kinds[below] or PartKind.QUOTED
+            return
+        own = own or bool(line.strip())
+
+
+def _stands_alone(lines: list[str], kinds: Kinds, index: int) -> bool:
+    line = lines[index]
+    if not 10 < len(line) <= _ATTRIBUTION or line.rstrip(" \t*_")[-1:] not in (":", "："):
+        return False
+    if not WROTE.search(line) or not any(below.strip() for below in lines[index + 1 : index + 4]):
+        return False
+    begin = _opening(lines, kinds, index)
+    whole = " ".join(lines[begin : index + 1])
+    over = lines[begin - 1] if begin else ""
+    return bool(OPENS.match(whole) and DATED.search(whole)) and not over.strip()
