@@ -5,6 +5,8 @@ import io
 import logging
 from typing import Any
 
+from unabridged.ingest.normalise import normalise
+
 
 class Fallback:
     """A PDF as pypdf sees it, opened when first needed."""
@@ -15,6 +17,7 @@ class Fallback:
         self.error = ""
         self._reader: Any = None
         self._pages: list[Any] | None = None
+        self._labels: list[str] | None = None
 
     def pages(self) -> int:
         """Number of pages, 0 when it cannot be opened."""
@@ -33,6 +36,33 @@ class Fallback:
         try:
             return str(pages[index].extract_text())
         except Exception as error:  # pypdf raises what the file makes it raise
+            self.error = f"{type(error).__name__}: {error}"
+            return ""
+
+    def lost(self, index: int) -> bool:
+        """Whether a page has a content that is not in the file, or that does not decode."""
+        pages = self._opened()
+        if index >= len(pages) or "/Contents" not in pages[index]:
+            return False
+        from pypdf.generic import StreamObject
+
+        try:
+            content = pages[index]["/Contents"].get_object()
+            streams = [item.get_object() for item in content] if isinstance(content, list) else [content]
+            return any(not isinstance(stream, StreamObject) or _undecoded(stream) for stream in streams)
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+            return True
+
+    def label(self, index: int) -> str:
+        """The number printed on a page where it differs from its place, "" for none."""
+        self._opened()
+        try:
+            if self._labels is None:
+                self._labels = [str(label) for label in self._reader.page_labels]
+            label = normalise(self._labels[index]).strip()
+            return "" if label == str(index + 1) else label
+        except Exception as error:
             self.error = f"{type(error).__name__}: {error}"
             return ""
 
@@ -65,3 +95,8 @@ class Fallback:
             if not self._unlocked:
                 return []
         return list(self._reader.pages)
+
+
+def _undecoded(stream: Any) -> bool:
+    """Something goes in and nothing comes out. An empty stream is a few bytes when compressed."""
+    return len(stream._data) > 16 and not stream.get_data()

@@ -22,11 +22,12 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 @dataclass(frozen=True)
 class PageText:
-    """`covered` is the share of the page under images, `unmapped` counts glyphs that the font gives no character for.
-    Text is pdfium's, not yet normalised."""
+    """`objects` counts what is on the page, `covered` is the share of the page under images, `unmapped` counts glyphs
+    that the font gives no character for. Text is pdfium's, not yet normalised."""
 
     visible: str
     hidden: str
+    objects: int
     images: int
     covered: float
     unmapped: int
@@ -36,6 +37,7 @@ class PageText:
 class _Seen:
     """What a walk over the page's objects found. Boxes of what lies in a form are those of the form."""
 
+    objects: int
     images: list[Box]
     shapes: list[tuple[Any, Box | None]]  # paths and shadings, looked at only where white text may lie on them
     suspects: dict[int, tuple[str, Box]]  # address of a text object: why it may be hidden, and where it is
@@ -54,7 +56,7 @@ def page_text(page: Any) -> PageText:
     finally:
         textpage.close()
     covered = _covered(page, seen.images)
-    return PageText(_joined(visible), _joined(apart), len(seen.images), covered, unmapped)
+    return PageText(_joined(visible), _joined(apart), seen.objects, len(seen.images), covered, unmapped)
 
 
 def _covered(page: Any, images: list[Box]) -> float:
@@ -70,7 +72,7 @@ def _walk(page: Any) -> _Seen:
     """One pass over the objects of the page and, two levels deep, of its forms."""
     import pypdfium2.raw as raw
 
-    seen = _Seen([], [], {})
+    seen = _Seen(raw.FPDFPage_CountObjects(page.raw), [], [], {})
     rgba = [ctypes.c_uint() for _ in range(4)]
     size, matrix = ctypes.c_float(), raw.FS_MATRIX()
     forms: list[tuple[Any, Box, int]] = []
@@ -88,7 +90,7 @@ def _walk(page: Any) -> _Seen:
         else:
             seen.shapes.append((item, form))
 
-    for index in range(min(raw.FPDFPage_CountObjects(page.raw), left)):
+    for index in range(min(seen.objects, left)):
         look(raw.FPDFPage_GetObject(page.raw, index), None, 0)
         left -= 1
     while forms and left > 0:
