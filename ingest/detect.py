@@ -4,79 +4,16 @@ A name is believed only where the bytes do not say otherwise: a Word document na
 """
 
 import re
-from typing import NamedTuple
 
 from unabridged.ingest import charset
 from unabridged.ingest.document import Kind
+from unabridged.ingest.languages import is_code, is_data, is_table
+from unabridged.ingest.magic import TAR_BLOCK, Detected, binary, is_tar, office
+from unabridged.ingest.text import is_binary
 
 HEAD = 64 * 1024  # bytes of a file that `detect` looks at
 
 
-class Detected(NamedTuple):
-    """`what` names a type that is not read, for people; "" for those that are."""
-
-    kind: Kind
-    what: str = ""
-
-
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "gzip archive"),
-    (b"BZh", "bzip2 archive"),
-    (b"\xfd7zXZ\x00", "xz archive"),
-    (b"\x28\xb5\x2f\xfd", "zstd archive"),
-    (b"7z\xbc\xaf\x27\x1c", "7-Zip archive"),
-    (b"Rar!\x1a\x07", "RAR archive"),
-    (b"\x89PNG\r\n", "PNG image"),
-    (b"\xff\xd8\xff", "JPEG image"),
-    (b"GIF8", "GIF image"),
-    (b"II*\x00", "TIFF image"),
-    (b"MM\x00*", "TIFF image"),
-    (b"\x00\x00\x01\x00", "icon"),
-    (b"8BPS", "Photoshop image"),
-    (b"AT&TFORM", "DjVu document"),
-    (b"\x7fELF", "program"),
-    (b"MZ", "Windows program"),
-    (b"\xca\xfe\xba\xbe", "program"),
-    (b"SQLite format 3\x00", "SQLite database"),
-    (b"!BDN", "Outlook mailbox (.pst)"),
-    (b"\x78\x9f\x3e\x22", "Outlook attachment container (winmail.dat)"),
-    (b"{\\rtf", "RTF document"),
-    (b"%!PS", "PostScript file"),
-    (b"ID3", "MP3 audio"),
-    (b"OggS", "Ogg audio"),
-    (b"fLaC", "FLAC audio"),
-    (b"\x1aE\xdf\xa3", "Matroska video"),
-    (b"wOFF", "font"),
-    (b"wOF2", "font"),
-    (b"OTTO", "font"),
-    (b"\x00\x01\x00\x00\x00", "font"),
-    (b"GGUF", "model file"),
-)
-_ZIP = (
-    (b"word/", "Word document (.docx)"),
-    (b"xl/", "Excel workbook (.xlsx)"),
-    (b"ppt/", "PowerPoint presentation (.pptx)"),
-    (b"application/epub+zip", "EPUB book"),
-    (b"application/vnd.oasis.opendocument.text", "OpenDocument text (.odt)"),
-    (b"application/vnd.oasis.opendocument.spreadsheet", "OpenDocument spreadsheet (.ods)"),
-    (b"application/vnd.oasis.opendocument", "OpenDocument file"),
-    (b"META-INF/MANIFEST.MF", "Java archive"),
-)
-_BY_NAME = {
-    "docx": "Word document (.docx)",
-    "docm": "Word document (.docm)",
-    "xlsx": "Excel workbook (.xlsx)",
-    "pptx": "PowerPoint presentation (.pptx)",
-    "epub": "EPUB book",
-    "odt": "OpenDocument text (.odt)",
-    "ods": "OpenDocument spreadsheet (.ods)",
-    "odp": "OpenDocument presentation (.odp)",
-    "msg": "Outlook message (.msg)",
-    "doc": "Word document (.doc)",
-    "xls": "Excel workbook (.xls)",
-    "ppt": "PowerPoint presentation (.ppt)",
-}
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _FROM_LINE = re.compile(rb"From [^\r\n]+\r?\n(?:>From [^\r\n]*\r?\n)?")
 _HEADER = re.compile(rb"([!-9;-~]+)[ \t]*:[^\r\n]*(?:(?:\r\n|\r|\n)[ \t]+[^\r\n]*)*(?:\r\n|\r|\n|\Z)")
 _KNOWN = frozenset(
@@ -102,32 +39,32 @@ def detect(head: bytes, name: str) -> Detected:
     ext = extension(name)
     if head.startswith(b"%PDF-") or (ext == "pdf" and b"%PDF-" in head[:1024]):
         return Detected(Kind.PDF)
-    if what := _binary(head, ext):
-        return Detected(Kind.OTHER, what)
+    if found := binary(head, ext):
+        return found
+    if is_tar(head[:TAR_BLOCK]):
+        return Detected(Kind.ARCHIVE, reader="tarball")
+    if is_code(name, ext, head):
+        return Detected(Kind.CODE, reader="code")
     if kind := _by_text(head, ext):
         return Detected(kind)
     if b"%PDF-" in head[:1024]:
         return Detected(Kind.PDF)
-    by_name = {"pdf": Kind.PDF, "md": Kind.MARKDOWN, "markdown": Kind.MARKDOWN, "mbox": Kind.TEXT}
-    if ext in _BY_NAME:
-        return Detected(Kind.OTHER, f"{_BY_NAME[ext]}, damaged")
-    return Detected(by_name.get(ext, Kind.TEXT))
+    return _by_name(head, ext)
 
 
-def _binary(head: bytes, ext: str) -> str:
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return next((what for mark, what in _ZIP if mark in head), _BY_NAME.get(ext, "ZIP archive"))
-    if head.startswith(_OLE):
-        return _BY_NAME.get(ext, "Microsoft Office file of the old binary format")
-    if head[4:8] == b"ftyp":
-        return "video or image (MP4 family)"
-    if head.startswith(b"RIFF") and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        return {b"WEBP": "WebP image", b"WAVE": "WAV audio"}.get(head[8:12], "AVI video")
-    found = next((what for mark, what in _MAGIC if head.startswith(mark)), "")
-    # "MZ", "BZh" and "ID3" are letters: a text may begin with them.
-    return (
-        "" if found and head[:256].isascii() and found in ("Windows program", "bzip2 archive", "MP3 audio") else found
-    )
+def _by_name(head: bytes, ext: str) -> Detected:
+    """What no mark tells: the name says which text it is, or what a file with a lost beginning was."""
+    if ext == "pdf":
+        return Detected(Kind.PDF)
+    if ext in ("md", "markdown"):
+        return Detected(Kind.MARKDOWN)
+    lost = office(ext)
+    if lost and (not head or is_binary(head)):
+        return Detected(lost, reader="zipped")
+    # Programs that "export to Excel" write separated values under its name.
+    if is_table(ext) or ext == "xls":
+        return Detected(Kind.SHEET, reader="delimited")
+    return Detected(Kind.TEXT, reader="code" if is_data(ext) else "text")
 
 
 def _by_text(head: bytes, ext: str) -> Kind | None:

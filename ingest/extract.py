@@ -6,11 +6,24 @@ Whatever a reader raises, every document that was opened is closed, with a statu
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
-from unabridged.ingest.detect import HEAD, Detected, detect
+from unabridged.ingest.detect import HEAD, detect
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
+from unabridged.ingest.magic import Detected
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 
 Reader = Callable[[Source, Reading, Place], Iterator[Item]]
+
+# The module that reads a kind, where nothing more is known.
+_READERS = {
+    Kind.PDF: "pdf",
+    Kind.MAILBOX: "mbox",
+    Kind.MESSAGE: "mail",
+    Kind.HTML: "html",
+    Kind.TEXT: "text",
+    Kind.MARKDOWN: "text",
+    Kind.CODE: "code",
+}
+_TEXTS = frozenset({Kind.TEXT, Kind.MARKDOWN, Kind.CODE})
 
 
 def read_source(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
@@ -23,11 +36,10 @@ def reader_of(found: Detected) -> Reader:
     """The reader for a kind. Its libraries are loaded here, when the first such document comes."""
     if found.kind == Kind.OTHER:
         return lambda source, reading, place: _unsupported(found.what)
-    if found.kind in (Kind.TEXT, Kind.MARKDOWN):
-        text = import_module("unabridged.ingest.text")
-        return lambda source, reading, place: text.read(source, reading, place, found.kind)
-    module = {Kind.PDF: "pdf", Kind.MAILBOX: "mbox", Kind.MESSAGE: "mail", Kind.HTML: "html"}[found.kind]
-    reader: Reader = import_module(f"unabridged.ingest.{module}").read
+    module = import_module(f"unabridged.ingest.{found.reader or _READERS[found.kind]}")
+    if found.kind in _TEXTS:
+        return lambda source, reading, place: module.read(source, reading, place, found.kind)
+    reader: Reader = module.read
     return reader
 
 

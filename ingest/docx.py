@@ -1,0 +1,222 @@
+"""A Word document (.docx, .docm) to pages: as Word broke them when it last laid the document out, where it says so.
+
+Footnotes, endnotes and comments stand on the page that cites them. A page's label is the printed page where Word's
+breaks are known, else the heading that it lies under.
+"""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.docx_story import Story, Teller
+from unabridged.ingest.docx_styles import Lists, Styles
+from unabridged.ingest.embedded import children
+from unabridged.ingest.normalise import one_line
+from unabridged.ingest.opc import Drawing, Package
+from unabridged.ingest.pager import Pager
+from unabridged.ingest.reading import Place, Reading, Source, Unreadable
+from unabridged.ingest.xmlfeed import attribute
+from unabridged.ingest.zipfiles import Zip, ZipError
+
+EXTRACTOR = "docx 1"
+_PRINTED_PAGE = 6_000  # characters: most printed pages stay whole
+_RENDERED = b"lastRenderedPageBreak"
+_MARKS = {"footnote": "", "endnote": "e"}
+_DRAWINGS = ("chart", "diagramData")
+
+
+def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> Iterator[Item]:
+    """The document and what is embedded in it."""
+    package = Package(archive)
+    main = package.main("word/document.xml")
+    if archive.find(main) is None:
+        raise Unreadable(Status.DAMAGED, f"a Word document without its text ({main} is missing)")
+    ref = reading.ref()
+    title, meta = package.metadata()
+    yield Opened(
+        ref=ref,
+        parent=place.parent,
+        name=source.name,
+        kind=Kind.WORD,
+        title=title,
+        meta={**place.meta, **meta},
+        sha256=source.sha256,
+        size=source.size,
+    )
+    pager = Pager(ref, reading.limits, EXTRACTOR)
+    yield from _body(package, main, pager)
+    yield from pager.take()
+    yield from children(package, posixpath.dirname(main), reading, Place(parent=ref, depth=place.depth + 1))
+    reason = "; ".join(filter(None, [*package.notes, pager.cut()]))
+    if not pager.characters:
+        status = Status.DAMAGED if package.notes else Status.NO_TEXT
+        yield Closed(ref=ref, status=status, reason=reason or "no text in it")
+    else:
+        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+
+
+def _body(package: Package, main: str, pager: Pager) -> Iterator[Item]:
+    styles, lists = Styles(), Lists()
+    for handler, kind in ((styles, "styles"), (lists, "numbering")):
+        for part in package.related(main, kind)[:1]:
+            package.read(part, handler)
+    printed = _is_laid_out(package, main)
+    pager.target = _PRINTED_PAGE if printed else pager.target
+    body = _Body(pager, printed, _notes(package, main, styles))
+    _margins(package, main, styles, body)
+    story = Story(body, styles, lists)
+    for _ in package.feed(main, story):
+        yield from pager.take()
+    story.finish()
+    for kind in _DRAWINGS:
+        for part in package.related(main, kind)[:200]:
+            drawing = Drawing()
+            package.read(part, drawing)
+            pager.aside(PartKind.NOTE, " ".join(drawing.lines))
+    body.rest()
+    pager.close()
+
+
+def _is_laid_out(package: Package, main: str) -> bool:
+    """Whether Word has written down where its pages end."""
+    member = package.zip.find(main)
+    try:
+        return member is not None and any(_RENDERED in piece for piece in package.zip.pieces(member))
+    except ZipError:
+        return False  # said when it is read
+
+
+@dataclass
+class _Body(Teller):
+    """Puts the text into pages."""
+
+    pager: Pager
+    printed: bool
+    notes: dict[tuple[str, str], str]
+    page: int = 1
+    cited: set[tuple[str, str]] = field(default_factory=set)
+    in_table: bool = False
+    fresh: bool = True  # nothing stands on the page yet
+
+    def paragraph(self, text: str, level: int) -> None:
+        if level and not self.printed:
+            self.pager.label = f"section {one_line(text, 60)}"
+        self._put(f"{'#' * level} {one_line(text, 1_000)}" if level else text, "\n\n")
+        self.in_table = False
+
+    def row(self, cells: list[str]) -> None:
+        self._put("\t".join(cell.replace("\n", " ").replace("\t", " ") for cell in cells), self._row_gap())
+        self.in_table = True
+
+    def hidden(self, text: str) -> None:
+        self.pager.aside(PartKind.HIDDEN, text)
+
+    def note(self, kind: str, mark: str) -> str:
+        text = self.notes.get((kind, mark))
+        if text is None or (kind, mark) in self.cited:
+            return ""
+        self.cited.add((kind, mark))
+        if kind == "comment":
+            self.pager.aside(PartKind.NOTE, text)
+            return ""
+        number = f"{_MARKS[kind]}{sum(1 for cited, _ in self.cited if cited == kind)}"
+        self.pager.aside(PartKind.NOTE, f"[^{number}] {text}")
+        return f"[^{number}]"
+
+    def page_break(self, rendered: bool) -> None:
+        if self.fresh:
+            return  # a break that somebody set, and Word's own for the same page
+        self.pager.close()
+        self.page += 1
+        self.fresh = True
+        if self.printed:
+            self.pager.label = str(self.page) if self.page != self.pager.number + 1 else ""
+
+    def rest(self) -> None:
+        """What nothing cites."""
+        for key, text in self.notes.items():
+            if key not in self.cited:
+                self.pager.aside(PartKind.NOTE, text)
+
+    def _row_gap(self) -> str:
+        return "\n" if self.in_table else "\n\n"
+
+    def _put(self, text: str, gap: str) -> None:
+        before = self.pager.number
+        self.pager.add(text, gap)
+        self.fresh = False
+        if self.printed and self.pager.number != before:
+            self.pager.label = str(self.page)
+
+
+@dataclass
+class _Notes(Teller):
+    """Gathers the text of notes by their mark, or of a header."""
+
+    found: list[str] = field(default_factory=list)
+
+    def paragraph(self, text: str, level: int) -> None:
+        self.found.append(text)
+
+    def row(self, cells: list[str]) -> None:
+        self.found.append("\t".join(cells))
+
+    def hidden(self, text: str) -> None:
+        self.found.append(text)
+
+    def note(self, kind: str, mark: str) -> str:
+        return ""
+
+    def page_break(self, rendered: bool) -> None:
+        pass
+
+
+class _NoteStory(Story):
+    """Reads footnotes.xml, endnotes.xml or comments.xml."""
+
+    def __init__(self, styles: Styles) -> None:
+        self.teller = _Notes()
+        super().__init__(self.teller, styles, Lists())
+        self.notes: dict[str, str] = {}
+        self._mark = self._who = ""
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if name in ("footnote", "endnote", "comment"):
+            self.teller.found.clear()
+            self._mark = attribute(attributes, "id") or ""
+            if name == "comment":
+                who = one_line(attribute(attributes, "author") or "unknown", 100)
+                day = (attribute(attributes, "date") or "").partition("T")[0]
+                self._who = f"Comment by {who}{', ' + day if day else ''}: "
+        super().start(name, attributes)
+
+    def end(self, name: str) -> None:
+        super().end(name)
+        if name in ("footnote", "endnote", "comment") and (text := "\n".join(self.teller.found).strip()):
+            self.notes[self._mark] = self._who + text
+
+
+def _notes(package: Package, main: str, styles: Styles) -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for kind in ("footnote", "endnote", "comment"):
+        for part in package.related(main, f"{kind}s")[:1]:
+            story = _NoteStory(styles)
+            package.read(part, story)
+            found.update({(kind, mark): text for mark, text in story.notes.items()})
+    return found
+
+
+def _margins(package: Package, main: str, styles: Styles, body: _Body) -> None:
+    """What stands at the head and foot of pages, once, as notes of the first."""
+    said: list[str] = []
+    for kind, name in (("header", "Page header"), ("footer", "Page footer")):
+        for part in package.related(main, kind)[:100]:
+            teller = _Notes()
+            story = Story(teller, styles, Lists())
+            package.read(part, story)
+            story.finish()
+            if text := " ".join(one_line(line) for line in teller.found):
+                said.append(f"{name}: {text}")
+    for line in dict.fromkeys(said):
+        body.pager.aside(PartKind.NOTE, line)

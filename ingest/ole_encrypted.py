@@ -1,0 +1,41 @@
+"""Office documents that are encrypted (.docx, .xlsx, .pptx with a password): opened with a password that is at hand."""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from unabridged.ingest import zipped
+from unabridged.ingest.document import Item, Status
+from unabridged.ingest.reading import Place, Reading, Source, Unreadable
+
+# What Excel uses for workbooks that are only protected against changes.
+_BUILT_IN = "VelvetSweatshop"
+
+
+def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> Iterator[Item]:
+    """The document under the encryption. Raises Unreadable."""
+    plain = decrypted(source.data, reading.passwords)
+    if plain is None:
+        raise Unreadable(Status.NEEDS_PASSWORD, "encrypted: it needs a password")
+    yield from zipped.read(Source(source.name, plain), reading, place)
+
+
+def decrypted(data: bytes, passwords: tuple[str, ...]) -> bytes | None:
+    """The file without its encryption, None where no password opens it. Raises Unreadable where it is damaged."""
+    import msoffcrypto
+    from msoffcrypto.exceptions import DecryptionError, FileFormatError, InvalidKeyError, ParseError
+
+    for password in (*passwords, _BUILT_IN):
+        out = io.BytesIO()
+        try:
+            office = msoffcrypto.OfficeFile(io.BytesIO(data))
+            office.load_key(password=password, verify_password=True)
+            office.decrypt(out)
+        except InvalidKeyError:
+            continue
+        except (DecryptionError, FileFormatError, ParseError) as error:
+            if "password" in str(error).lower():
+                continue
+            raise Unreadable(Status.UNSUPPORTED, f"encrypted in a way that is not read ({error})") from error
+        return out.getvalue()
+    return None

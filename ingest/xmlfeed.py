@@ -1,0 +1,82 @@
+"""XML to a handler, piece by piece, by expat: memory does not grow with the file. No entities, nothing from outside.
+
+Names reach the handler without their namespaces ("p" for "w:p"): what a part of a document means is told by where it
+lies, and the namespaces of strict, transitional and prefixed dialects differ.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+from xml.parsers import expat
+
+_DEPTH = 2_000
+_BUFFER = 1 << 16
+
+
+class XmlError(Exception):
+    """The XML is damaged, cut off, or of a kind that is refused. What came before has reached the handler."""
+
+
+class Handler(Protocol):
+    """What is told of elements and text, in order. Attribute names may have a namespace in front: see `attribute`."""
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        """An element begins."""
+
+    def end(self, name: str) -> None:
+        """An element ends."""
+
+    def text(self, data: str) -> None:
+        """Characters between tags; a run of them may come in several pieces."""
+
+
+def feed(pieces: Iterator[bytes], handler: Handler) -> Iterator[None]:
+    """Parses `pieces`, giving way after each. Raises XmlError."""
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.buffer_text = True
+    parser.buffer_size = _BUFFER
+    local: dict[str, str] = {}
+    depth = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _DEPTH:
+            raise XmlError(f"XML nested more than {_DEPTH:,} levels deep")
+        short = local.get(name)
+        if short is None:
+            short = local[name] = name.rpartition(" ")[2]
+        handler.start(short, attributes)
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+        handler.end(local[name])
+
+    def entity(*_: object) -> None:
+        raise XmlError("XML that declares entities of its own: not read")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = handler.text
+    parser.EntityDeclHandler = entity
+    try:
+        for piece in pieces:
+            parser.Parse(piece, False)
+            yield
+        parser.Parse(b"", True)
+    except expat.ExpatError as error:
+        raise XmlError(f"damaged XML in line {error.lineno:,}: {expat.ErrorString(error.code)}") from error
+    except (LookupError, ValueError) as error:
+        # An encoding that does not exist, or is no table of one byte.
+        raise XmlError(f"XML in an encoding that is not read ({error})") from error
+    yield
+
+
+def attribute(attributes: dict[str, str], name: str) -> str | None:
+    """An attribute by its name without a namespace."""
+    found = attributes.get(name)
+    if found is None:
+        for key, value in attributes.items():
+            if key.endswith(name) and key.rpartition(" ")[2] == name:
+                return value
+    return found
