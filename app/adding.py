@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from unabridged.app.events import Added, AddEvent, FileRead, Stage
 from unabridged.app.settings import IngestSettings
-from unabridged.ingest.rows import AddItem, FileDone, Progress
+from unabridged.ingest.rows import AddItem, FileDone, Ignored, Progress
 from unabridged.models.errors import UnabridgedError
 
 if TYPE_CHECKING:
@@ -39,18 +39,23 @@ async def adding(steps: Steps, collection: str, abort: Abort) -> AsyncGenerator[
     started = time.monotonic()
     statuses: Counter[str] = Counter()
     changes: Counter[str] = Counter()
+    ignored: Counter[str] = Counter()
     async with aclosing(in_thread(steps, abort)) as items:
         async for item in items:
             if isinstance(item, FileDone):
                 changes[item.change] += 1
                 if item.change != "removed":
                     statuses[item.status] += 1
-            yield event_of(item)
+            if isinstance(item, Ignored):
+                ignored[item.rule] += item.files
+            else:
+                yield event_of(item)
     yield Added(
         collection=collection,
         files=statuses.total(),
         statuses=dict(statuses),
         changes=dict(changes),
+        ignored={rule: files for rule, files in ignored.items() if files},
         seconds=time.monotonic() - started,
     )
 
@@ -68,10 +73,17 @@ def options_of(settings: IngestSettings) -> "AddOptions":
     return AddOptions(limits=limits, jobs=settings.workers)
 
 
-def event_of(item: AddItem) -> Stage | FileRead:
+def event_of(item: FileDone | Progress) -> Stage | FileRead:
     """One step as an event."""
     if isinstance(item, Progress):
-        return Stage(name="files", text=_sentence(item), done=item.done, total=_total(item), unit="files")
+        return Stage(
+            name="files",
+            text=_sentence(item),
+            done=item.done,
+            total=_total(item),
+            unit="files",
+            seconds_left=item.seconds_left,
+        )
     return FileRead(
         path=item.path,
         kind=item.kind,

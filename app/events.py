@@ -156,7 +156,8 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True, tag="file"):
 class Added(msgspec.Struct, frozen=True, kw_only=True, tag="added"):
     """The end of reading files: how many files of each status and change.
 
-    `files` and `statuses` do not count those that are gone ("removed" in `changes`).
+    `files` and `statuses` do not count those that are gone ("removed" in `changes`). `ignored`: by rule, how many
+    files were left out; they and `files` are all that lies there.
     """
 
     collection: str
@@ -164,6 +165,7 @@ class Added(msgspec.Struct, frozen=True, kw_only=True, tag="added"):
     statuses: dict[str, int]
     changes: dict[str, int]
     seconds: float
+    ignored: dict[str, int] = {}
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True, tag="forecast"):

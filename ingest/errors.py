@@ -3,6 +3,7 @@
     UnabridgedError
       IngestError
         PathNotFound       nothing lies at a path that was named
+        PatternInvalid     a pattern for files has no meaning
         LibraryBusy        another process is writing to the library
         LibraryDamaged     the database cannot be used as it is
         DocumentNotFound   no document matches
@@ -26,6 +27,12 @@ class PathNotFound(IngestError):
     """Nothing lies at a path that was named."""
 
     code = "path_not_found"
+
+
+class PatternInvalid(IngestError):
+    """A pattern for files has no meaning."""
+
+    code = "pattern_invalid"
 
 
 class LibraryBusy(IngestError):

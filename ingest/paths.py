@@ -12,7 +12,12 @@ _DIGITS = re.compile(r"(\d+)")
 
 def shown(path: str | Path) -> str:
     """The absolute path as text that any database and terminal takes: bytes that are not UTF-8 become `\\xNN`."""
-    return os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")  # noqa: PTH100 - links stay as named
+    return stored(os.path.abspath(path))  # noqa: PTH100 - links stay as named
+
+
+def stored(path: str) -> str:
+    """As `shown`, for a path that is absolute already."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def natural(path: str) -> tuple[tuple[tuple[int, int, str], ...], str]:

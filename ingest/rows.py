@@ -98,6 +98,14 @@ class FileDone(msgspec.Struct, frozen=True, kw_only=True):
     change: Change
 
 
+class Ignored(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, or a folder with so many files below it, that a rule leaves out."""
+
+    path: str
+    rule: str  # "hidden", "--exclude old/", "letters/.unabridgedignore: *.log"
+    files: int
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Where an addition stands. `total` grows while folders are still walked; `walked` says that it is final."""
 
@@ -106,6 +114,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     walked: bool
     current: str
     pages: int  # read so far in the current file
+    bytes_done: int = 0  # of the files that are to be read
+    bytes_total: int = 0
+    seconds_left: float | None = None  # None: too early to say
 
 
-AddItem = FileDone | Progress
+AddItem = FileDone | Ignored | Progress

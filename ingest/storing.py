@@ -14,6 +14,7 @@ import msgspec
 from unabridged import __version__
 from unabridged.ingest import messages, tokens
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
+from unabridged.ingest.versions import READER_VERSION
 from unabridged.ingest.writes import drop_unused, index_page
 
 BATCH_CHARACTERS = 4_000_000
@@ -92,11 +93,11 @@ class ContentWriter:
     def _resume(self, sha256: str | None, size: int) -> tuple[int, int, int]:
         """The content to write to, the last ref that it holds whole, and the last page of the file itself."""
         row = self._connection.execute(
-            "SELECT id, last_ref, reader, state FROM contents WHERE sha256 = ?", (sha256,)
+            "SELECT id, last_ref, reader, reader_version, state FROM contents WHERE sha256 = ?", (sha256,)
         ).fetchone()
         if row is None:
             return self._new(sha256, size), -1, 0
-        if row["state"] == "reading" and row["reader"] == __version__:
+        if row["state"] == "reading" and (row["reader"], row["reader_version"]) == (__version__, READER_VERSION):
             return row["id"], *self._reopen(row["id"], row["last_ref"])
         raise ValueError(f"content {row['id']} is stored already")
 
@@ -112,9 +113,9 @@ class ContentWriter:
     def _new(self, sha256: str | None, size: int) -> int:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         cursor = self._connection.execute(
-            "INSERT INTO contents (sha256, size, state, reader, read_at, last_ref, kind, status, reason, documents,"
-            " pages, locked) VALUES (?, ?, 'reading', ?, ?, -1, '', '', '', 0, 0, 0)",
-            (sha256, size, __version__, now),
+            "INSERT INTO contents (sha256, size, state, reader, reader_version, read_at, last_ref, kind, status,"
+            " reason, documents, pages, locked) VALUES (?, ?, 'reading', ?, ?, ?, -1, '', '', '', 0, 0, 0)",
+            (sha256, size, __version__, READER_VERSION, now),
         )
         return cursor.lastrowid or 0
 
@@ -208,7 +209,8 @@ def drop_unfinished(connection: sqlite3.Connection) -> None:
     """Removes contents that were left half-read by another version of the program, whose refs may differ, or so long
     ago that their file may never come again."""
     rows = connection.execute(
-        "SELECT id FROM contents WHERE state = 'reading' AND (reader != ? OR read_at < datetime('now', ?))",
-        (__version__, f"-{_KEEP_DAYS} days"),
+        "SELECT id FROM contents WHERE state = 'reading'"
+        " AND (reader != ? OR reader_version != ? OR read_at < datetime('now', ?))",
+        (__version__, READER_VERSION, f"-{_KEEP_DAYS} days"),
     )
     drop_unused(connection, [row["id"] for row in rows.fetchall()])

@@ -1,25 +1,23 @@
-"""Finds the files below the paths that were named. Looks, never opens a file but `.unabridgedignore`.
+"""Finds the files below the paths that were named. Looks, never opens a file but ignore files.
 
 Files come in natural order, one at a time, however large the tree. What cannot be listed, followed or read as a file is
-a `Problem`, so that nothing vanishes without a word. Left out by rule, and therefore silent: names that begin with a
-dot (unless `hidden`, or named themselves), what `.unabridgedignore` files say (gitignore syntax, nested as git does),
-`exclude` and `include` patterns (the same syntax, relative to the named folder), and a folder that was walked already
-by another way (links).
+a `Problem`; what a rule leaves out (`ingest.ignores`) is `Passed` with the number of its files, so that found, problems
+and passed add up to all there is. Links are followed; a folder that was walked already by another way is not walked
+again.
 """
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from unabridged.ingest.document import Status
-from unabridged.ingest.errors import PathNotFound
+from unabridged.ingest.errors import PathNotFound, PatternInvalid
+from unabridged.ingest.ignores import Ignores, Patterns, Rules, below, ignore_files
 from unabridged.ingest.paths import natural
 
-IGNORE_FILE = ".unabridgedignore"
+OWN_DATA = "unabridged's own data"
 
 
 @dataclass(frozen=True)
@@ -41,42 +39,38 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What a walk leaves out."""
+class Passed:
+    """A file, or a folder with so many files below it, that a rule leaves out."""
 
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    hidden: bool = False
+    path: str
+    rule: str
+    files: int
+
+
+Place = Found | Problem | Passed
 
 
 @dataclass(frozen=True)
-class _Ignores:
-    """The ignore patterns that hold in a folder, outermost first, each with the folder that it is relative to."""
+class Scope:
+    """The parts of a folder that are walked: these paths and what lies below them."""
 
-    specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
+    paths: frozenset[str]
+    ways: frozenset[str]  # the folders that lead there
 
-    def within(self, folder: str, names: set[str]) -> "_Ignores":
-        """These and the folder's own."""
-        if IGNORE_FILE not in names:
-            return self
-        lines = Path(folder, IGNORE_FILE).read_text("utf-8", "replace").splitlines()
-        return _Ignores((*self.specs, (folder, GitIgnoreSpec.from_lines(lines))))
-
-    def cover(self, path: str, is_folder: bool) -> bool:
-        """Whether the path is ignored: the innermost file that says anything about it decides."""
-        for folder, spec in reversed(self.specs):
-            said = spec.check_file(_relative(path, folder, is_folder)).include
-            if said is not None:
-                return said
-        return False
+    @classmethod
+    def of(cls, paths: Iterable[str]) -> "Scope":
+        """The scope of absolute paths."""
+        wanted = frozenset(paths)
+        return cls(wanted, frozenset(str(parent) for path in wanted for parent in Path(path).parents))
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder that is to be walked next."""
+    """A folder that is to be walked next. `whole`: all of it is in the scope."""
 
     path: str
-    ignores: _Ignores
+    ignores: Ignores
+    whole: bool
 
 
 @dataclass
@@ -84,68 +78,84 @@ class _Walk:
     """One walk from one named folder."""
 
     top: str
-    rules: Rules
+    patterns: Patterns
+    scope: Scope | None
+    own: tuple[int, int] | None
     visited: set[tuple[int, int]] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        self._include = GitIgnoreSpec.from_lines(self.rules.include) if self.rules.include else None
-        self._exclude = GitIgnoreSpec.from_lines(self.rules.exclude) if self.rules.exclude else None
-
-    def run(self) -> Iterator[Found | Problem]:
+    def run(self) -> Iterator[Place]:
         """The files of the top folder and of those in it. A stack instead of recursion: trees may be deep."""
-        stack = [self._entries(self.top, _Ignores())]
+        whole = self.scope is None or self.top in self.scope.paths
+        stack = [self._entries(_Folder(self.top, Ignores(), whole))]
         while stack:
             step = next(stack[-1], None)
             if step is None:
                 stack.pop()
             elif isinstance(step, _Folder):
-                stack.append(self._entries(step.path, step.ignores))
+                stack.append(self._entries(step))
             else:
                 yield step
 
-    def _entries(self, path: str, ignores: _Ignores) -> Iterator["Found | Problem | _Folder"]:
+    def _entries(self, folder: _Folder) -> Iterator["Place | _Folder"]:
         try:
-            if not self._first_visit(path):
+            where = _identity(folder.path)
+            if where == self.own:
+                yield Passed(folder.path, OWN_DATA, _count(folder.path))
                 return
-            with os.scandir(path) as scan:
+            if where in self.visited:
+                return
+            self.visited.add(where)
+            with os.scandir(folder.path) as scan:
                 entries = sorted(scan, key=lambda entry: natural(entry.name))
-            ignores = ignores.within(path, {entry.name for entry in entries})
         except OSError as error:
-            yield Problem(path, Status.DAMAGED, f"cannot be listed: {error.strerror}")
+            yield Problem(folder.path, Status.DAMAGED, f"cannot be listed: {error.strerror}")
             return
+        names = {entry.name for entry in entries}
+        ignores = folder.ignores
+        for name in ignore_files(self.patterns.rules):
+            if name in names:
+                try:
+                    ignores = ignores.within(folder.path, self.top, [name])
+                except (OSError, PatternInvalid) as error:
+                    yield _not_heeded(f"{folder.path.rstrip('/')}/{name}", error)
+                    names.remove(name)
         for entry in entries:
-            is_folder = _is_folder(entry)
-            if not self._left_out(entry, is_folder, ignores):
-                yield _Folder(entry.path, ignores) if is_folder else look(entry.path)
+            if entry.name in names:
+                yield from self._entry(entry, folder.whole, ignores)
 
-    def _first_visit(self, path: str) -> bool:
-        where = Path(path).stat()
-        new = (where.st_dev, where.st_ino) not in self.visited
-        self.visited.add((where.st_dev, where.st_ino))
-        return new
+    def _entry(self, entry: os.DirEntry[str], whole: bool, ignores: Ignores) -> Iterator["Place | _Folder"]:
+        path, is_folder = entry.path, _is_folder(entry)
+        if not whole and self.scope is not None:
+            whole = path in self.scope.paths
+            if not (whole or (is_folder and path in self.scope.ways)):
+                return
+        relative = below(path, self.top) + ("/" if is_folder else "")
+        rule = self.patterns.leave_out(entry.name, relative, is_folder) or ignores.leave_out(path, is_folder)
+        if rule:
+            if whole:
+                yield Passed(path, rule, _count(path) if is_folder else 1)
+        elif is_folder:
+            yield _Folder(path, ignores, whole)
+        elif (place := _look(entry)) is not None:
+            yield place
 
-    def _left_out(self, entry: os.DirEntry[str], is_folder: bool, ignores: _Ignores) -> bool:
-        if entry.name.startswith(".") and not self.rules.hidden:
-            return True
-        name = _relative(entry.path, self.top, is_folder)
-        if self._exclude is not None and self._exclude.match_file(name):
-            return True
-        if self._include is not None and not is_folder and not self._include.match_file(name):
-            return True
-        return ignores.cover(entry.path, is_folder)
 
-
-def walk(path: str | Path, rules: Rules | None = None) -> Iterator[Found | Problem]:
-    """The file at `path`, or the files below the folder at `path`. Raises PathNotFound when nothing lies there."""
+def walk(
+    path: str | Path, rules: Rules | None = None, scope: Scope | None = None, own: Path | None = None
+) -> Iterator[Place]:
+    """The file at `path`, or the files below the folder at `path`, those in `scope` (None: all). The folder `own` is
+    passed over. Raises PathNotFound when nothing lies there, PatternInvalid."""
     top = os.path.abspath(path)  # noqa: PTH100 - links stay as named
+    patterns = Patterns(rules or Rules())
     if not os.path.lexists(top):
         raise PathNotFound(f"nothing lies at {path}", "check the spelling; relative paths start at the current folder")
-    return _below(top, rules or Rules())
+    return _below(top, patterns, scope, own)
 
 
-def _below(top: str, rules: Rules) -> Iterator[Found | Problem]:
+def _below(top: str, patterns: Patterns, scope: Scope | None, own: Path | None) -> Iterator[Place]:
     if Path(top).is_dir():
-        yield from _Walk(top, rules).run()
+        mine = _identity(str(own)) if own is not None and own.is_dir() else None
+        yield from _Walk(top, patterns, scope, mine).run()
     else:
         yield look(top)
 
@@ -153,14 +163,57 @@ def _below(top: str, rules: Rules) -> Iterator[Found | Problem]:
 def look(path: str) -> Found | Problem:
     """What lies at a path that is no folder."""
     try:
-        there = Path(path).stat()
-    except FileNotFoundError:
-        return Problem(path, Status.DAMAGED, f"a link to nothing: {_target(path)}")
+        return _place(path, os.stat(path))  # noqa: PTH116 - a hundred thousand times
     except OSError as error:
-        return Problem(path, Status.DAMAGED, f"cannot be looked at: {error.strerror}")
+        return _unseen(path, error)
+
+
+def _look(entry: os.DirEntry[str]) -> Found | Problem | None:
+    """What lies at an entry that is no folder; None where it has gone since it was listed."""
+    try:
+        return _place(entry.path, entry.stat())
+    except OSError as error:
+        return _unseen(entry.path, error) if os.path.lexists(entry.path) else None
+
+
+def _place(path: str, there: os.stat_result) -> Found | Problem:
     if stat.S_ISREG(there.st_mode):
         return Found(path, there.st_size, there.st_mtime_ns)
     return Problem(path, Status.UNSUPPORTED, f"no file but a {_special(there.st_mode)}")
+
+
+def _unseen(path: str, error: OSError) -> Problem:
+    if isinstance(error, FileNotFoundError):
+        gone = "a link to nothing: " + _target(path) if Path(path).is_symlink() else "gone since it was listed"
+        return Problem(path, Status.DAMAGED, gone)
+    return Problem(path, Status.DAMAGED, f"cannot be looked at: {error.strerror}")
+
+
+def _not_heeded(path: str, error: OSError | PatternInvalid) -> Problem:
+    """An ignore file that hides nothing, which its owner must know."""
+    reason = error.message if isinstance(error, PatternInvalid) else f"cannot be read: {error.strerror}"
+    return Problem(path, Status.DAMAGED, f"not heeded as an ignore file: {reason}")
+
+
+def _count(folder: str) -> int:
+    """How many entries that are no folders lie below a folder. Links to folders are not followed."""
+    total, stack = 0, [folder]
+    while stack:
+        try:
+            with os.scandir(stack.pop()) as scan:
+                for entry in scan:
+                    if entry.is_dir(follow_symlinks=False):
+                        stack.append(entry.path)
+                    elif not _is_folder(entry):
+                        total += 1
+        except OSError:  # what may not be listed cannot be counted, and it is left out anyway
+            continue
+    return total
+
+
+def _identity(path: str) -> tuple[int, int]:
+    there = Path(path).stat()
+    return there.st_dev, there.st_ino
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -168,10 +221,6 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
-
-
-def _relative(path: str, folder: str, is_folder: bool) -> str:
-    return path[len(folder.rstrip("/")) + 1 :] + ("/" if is_folder else "")
 
 
 def _target(path: str) -> str:

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
@@ -274,13 +274,16 @@ class Workers:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def read(self, path: Path, password: str | None = None) -> Generator[Item, None, None]:
+    def read(
+        self, path: Path, password: str | None = None, *, expect: Callable[[int], None] = lambda pages: None
+    ) -> Generator[Item, None, None]:
         """The items of one file, as they come. Waits while all processes are busy. Leaving the iterator early ends the
-        process that reads. Raises ReadingAborted after `abort`."""
+        process that reads. `expect` is told how many pages the file has, where its reader knows it before. Raises
+        ReadingAborted after `abort`."""
         process = self._slots.get()
         whole = False
         try:
-            reading = _FileReading(path.absolute(), password, self.limits, self._alive, process)
+            reading = _FileReading(path.absolute(), password, self.limits, self._alive, process, expect)
             process = None
             try:
                 yield from reading.items()
@@ -312,13 +315,20 @@ class _FileReading:
     """One file through one process, or through its successors where a page ends it."""
 
     def __init__(
-        self, path: Path, password: str | None, limits: Limits, alive: _Alive, process: _Process | None
+        self,
+        path: Path,
+        password: str | None,
+        limits: Limits,
+        alive: _Alive,
+        process: _Process | None,
+        expect: Callable[[int], None],
     ) -> None:
         self.path = path
         self.password = password
         self.limits = limits
         self.alive = alive
         self.process = process
+        self.expect = expect
         self.ledger = _Ledger()
         self.lost: list[str] = []
         self.resumed_at = (-1, -1)
@@ -369,6 +379,8 @@ class _FileReading:
         while not isinstance(message := process.receive(self.limits.idle_seconds), wire.Done):
             if isinstance(message, wire.Expect):
                 self.ledger.announced[message.ref] = message.pages
+                if message.ref == 0:
+                    self.expect(message.pages)
             elif isinstance(message, Opened | Page | Closed):
                 if resumed and isinstance(message, Opened) and message.ref == 0:
                     continue

@@ -6,6 +6,7 @@ It touches no file but to see whether a path still exists.
 
 import os
 import sqlite3
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -42,33 +43,37 @@ def compose(connection: sqlite3.Connection, name: str, composition: Composing) -
         connection.execute("UPDATE collections SET composition = ? WHERE id = ?", (composition, number))
 
 
-def remember_root(connection: sqlite3.Connection, collection: int, path: str) -> None:
-    """Notes that a folder was added as a whole; one that was moved away and holds nothing any more is forgotten."""
-    connection.execute("INSERT OR IGNORE INTO roots (collection_id, path) VALUES (?, ?)", (collection, path))
-    forget_empty_roots(connection, kept=path)
+@dataclass(frozen=True)
+class Attached:
+    """What became of a file: its id, and the content that it had before and may be the last to have had."""
+
+    change: Change
+    file: int
+    loose: int | None
 
 
-def attach(connection: sqlite3.Connection, seen: Seen, content: int, collection: int) -> Change:
+def attach(connection: sqlite3.Connection, seen: Seen, content: int, collection: int) -> Attached:
     """Says that the file has this content and belongs to the collection, inside the caller's transaction.
 
     A path that is new while another path of the same content is gone from the disk is that file, moved.
     """
     known = connection.execute("SELECT id, content_id FROM files WHERE path = ?", (seen.path,)).fetchone()
+    loose = None
     change: Change
     if known is not None:
         file, change = known["id"], "unchanged" if known["content_id"] == content else "changed"
-    elif (file := _moved(connection, content)) is not None:
+        loose = known["content_id"] if change == "changed" else None
+    elif (file := _moved(connection, content, seen.path)) is not None:
         change = "moved"
     else:
         file, change = _insert(connection, seen, content), "new"
-    connection.execute(
-        "UPDATE files SET path = ?, size = ?, mtime_ns = ?, content_id = ? WHERE id = ?",
-        (seen.path, seen.size, seen.mtime_ns, content, file),
-    )
-    if known is not None and known["content_id"] != content:
-        drop_unused(connection, [known["content_id"]])
+    if change != "new":
+        connection.execute(
+            "UPDATE files SET path = ?, size = ?, mtime_ns = ?, content_id = ? WHERE id = ?",
+            (seen.path, seen.size, seen.mtime_ns, content, file),
+        )
     connection.execute("INSERT OR IGNORE INTO collection_files VALUES (?, ?)", (collection, file))
-    return change
+    return Attached(change, file, loose)
 
 
 def _insert(connection: sqlite3.Connection, seen: Seen, content: int) -> int:
@@ -77,14 +82,31 @@ def _insert(connection: sqlite3.Connection, seen: Seen, content: int) -> int:
     return cursor.lastrowid or 0
 
 
-def _moved(connection: sqlite3.Connection, content: int) -> int | None:
+def _moved(connection: sqlite3.Connection, content: int, path: str) -> int | None:
     # What could not be read has no identity to be recognised by.
     rows = connection.execute(
         "SELECT f.id, f.path FROM files f JOIN contents c ON c.id = f.content_id"
         " WHERE c.id = ? AND c.sha256 IS NOT NULL",
         (content,),
     )
-    return next((row["id"] for row in rows if gone(row["path"])), None)
+    return next((row["id"] for row in rows if gone(row["path"]) or _respelled(row["path"], path)), None)
+
+
+def _respelled(old: str, new: str) -> bool:
+    """Whether both paths are one entry of a folder that does not tell capitals, or forms of accents, apart."""
+    folder, _, name = old.rpartition("/")
+    to, _, other = new.rpartition("/")
+    if folder != to or _folded(name) != _folded(other):
+        return False
+    try:
+        here, there = os.lstat(old), os.lstat(new)
+    except OSError:
+        return False
+    return (here.st_dev, here.st_ino, here.st_nlink) == (there.st_dev, there.st_ino, 1)
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def gone(path: str) -> bool:
@@ -139,10 +161,18 @@ def remove_collection(connection: sqlite3.Connection, collection: str) -> list[s
     return sorted(paths)
 
 
-def detach(connection: sqlite3.Connection, path: str, collection: int) -> None:
-    """Takes one file out of a collection."""
+def detach(connection: sqlite3.Connection, paths: Iterable[str], collection: int) -> None:
+    """Takes files out of a collection."""
     with transaction(connection):
-        _detach(connection, [path], collection)
+        _detach(connection, paths, collection)
+
+
+def drop_orphans(connection: sqlite3.Connection) -> None:
+    """Deletes contents that no file has: an addition that was killed before its end may leave some."""
+    rows = connection.execute(
+        "SELECT id FROM contents c WHERE state = 'done' AND NOT EXISTS (SELECT 1 FROM files WHERE content_id = c.id)"
+    )
+    drop_unused(connection, [row["id"] for row in rows.fetchall()])
 
 
 def _detach(connection: sqlite3.Connection, paths: Iterable[str], collection: int | None) -> None:

@@ -2,22 +2,18 @@
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import click
 
 from unabridged.app.cli import FAILED, PARTLY
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
+from unabridged.app.commands.narration import Manner, Tally, account, narrate, summary
 from unabridged.app.events import Composing
 from unabridged.app.printable import one_line
 from unabridged.app.rereading import Rereading
-
-if TYPE_CHECKING:
-    from unabridged.ingest.rows import AddItem, FileDone, Progress
 
 _EXAMPLES = examples(
     "unabridged add ~/case",
@@ -44,7 +40,10 @@ _EXAMPLES = examples(
     "--password-file", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Tried on locked files."
 )
 @click.option("--force", is_flag=True, help="Read unchanged files again.")
-@click.option("--hidden", is_flag=True, help="Read files whose names begin with a dot too.")
+@click.option("--hidden/--no-hidden", default=None, help="Read files whose names begin with a dot too.")
+@click.option("--gitignore/--no-gitignore", default=None, help="Pass over what .gitignore files name, too.")
+@click.option("--forget-rules", is_flag=True, help="Leave out nothing but what this command says.")
+@click.option("--list-ignored", is_flag=True, help="Name every file that a rule leaves out.")
 @click.option("--prefill", is_flag=True, help="Let the model read the collection too, so that questions find it read.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @json_option
@@ -58,7 +57,10 @@ def add(
     exclude: tuple[str, ...],
     password_file: Path | None,
     force: bool,
-    hidden: bool,
+    hidden: bool | None,
+    gitignore: bool | None,
+    forget_rules: bool,
+    list_ignored: bool,
     prefill: bool,
     quiet: bool,
     as_json: bool,
@@ -66,8 +68,9 @@ def add(
     """Read files and folders into a collection.
 
     Only what is new or changed is read. Files are never altered. What cannot be read is listed with its reason, and the
-    exit code is 4 then. Without PATHS the collection's folders are looked at again. With --prefill the model reads the
-    collection onto the disk; interrupted, the same command goes on from there.
+    exit code is 4 then. Names that begin with a dot are left out, and what .unabridgedignore files name (as .gitignore
+    files do); patterns are remembered with a folder. Without PATHS the collection's folders are looked at again. With
+    --prefill the model reads the collection onto the disk; interrupted, the same command goes on from there.
     """
     import msgspec
 
@@ -78,10 +81,11 @@ def add(
     app.locations.create()
     options = msgspec.structs.replace(
         options_of(settings.ingest),
-        include=include,
-        exclude=exclude,
+        include=include or (() if forget_rules else None),
+        exclude=exclude or (() if forget_rules else None),
+        hidden=False if forget_rules and hidden is None else hidden,
+        gitignore=False if forget_rules and gitignore is None else gitignore,
         force=force,
-        hidden=hidden,
         password=_password(password_file),
     )
     began = time.monotonic()
@@ -91,12 +95,16 @@ def add(
         if composition is not None:
             library.compose(collection, composition)
         with closing(adding(library, paths, collection, tokenizer, options)) as items:
-            statuses, changes = _narrate(app, items, quiet or as_json or not sys.stderr.isatty(), as_json)
+            manner = Manner(quiet or as_json or not sys.stderr.isatty(), as_json, list_ignored)
+            tally = narrate(app, items, manner)
         note = rereading.note()
-    _summary(app, statuses, changes, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    summary(app, tally, seconds)
+    if as_json:
+        emit(account(tally, collection, seconds))
     if note:
         app.console.print(one_line(note), markup=False)
-    code = _exit_code(statuses)
+    code = _exit_code(tally)
     if not prefill or code == FAILED:
         return code
     from unabridged.app.commands.reading_ahead import read_ahead
@@ -104,11 +112,10 @@ def add(
     return read_ahead(app, settings, collection, (), quiet=quiet, as_json=as_json) or code
 
 
-def _exit_code(statuses: Counter[str]) -> int:
-    unread = sum(count for status, count in statuses.items() if status != "read")
-    if not unread:
+def _exit_code(tally: Tally) -> int:
+    if not tally.unread():
         return 0
-    return PARTLY if statuses["read"] or statuses["partial"] else FAILED
+    return PARTLY if tally.statuses["read"] or tally.statuses["partial"] else FAILED
 
 
 def _password(file: Path | None) -> str | None:
@@ -118,69 +125,3 @@ def _password(file: Path | None) -> str | None:
         return file.read_text("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise click.UsageError(f"the password file {file} is not UTF-8 text") from error
-
-
-def _narrate(app: App, items: "Iterable[AddItem]", plain: bool, as_json: bool) -> tuple[Counter[str], Counter[str]]:
-    from unabridged.ingest.rows import FileDone
-
-    statuses: Counter[str] = Counter()
-    changes: Counter[str] = Counter()
-    with ExitStack() as stack:
-        bar = None if plain else stack.enter_context(_Bar(app))
-        for item in items:
-            if not isinstance(item, FileDone):
-                if bar:
-                    bar.show(item)
-                continue
-            changes[item.change] += 1
-            if item.change != "removed":
-                statuses[item.status] += 1
-            if as_json:
-                emit(item)
-            elif item.status != "read" and item.change != "removed":
-                app.console.print(_problem(item), markup=False)
-    return statuses, changes
-
-
-def _problem(item: "FileDone") -> str:
-    reason = f": {item.reason}" if item.reason else ""
-    return one_line(f"{item.status.replace('_', ' ')}  {item.path}{reason}")
-
-
-def _summary(app: App, statuses: Counter[str], changes: Counter[str], seconds: float) -> None:
-    parts = [f"{count:,} {name}" for name, count in sorted(changes.items())]
-    problems = [f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(statuses.items()) if name != "read"]
-    text = f"{statuses.total():,} files ({', '.join(parts) or 'nothing there'}) in {seconds:.1f} s"
-    app.console.print(text + (f"; not fully read: {', '.join(problems)}" if problems else ""), markup=False)
-
-
-class _Bar:
-    """A progress bar on standard error that vanishes at the end."""
-
-    def __init__(self, app: App) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
-        )
-        self._progress = Progress(*columns, console=app.console, transient=True)
-        self._task = self._progress.add_task("", total=None)
-
-    def __enter__(self) -> "_Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
-
-    def show(self, item: "Progress") -> None:
-        pages = f" ({item.pages} pages)" if item.pages else ""
-        self._progress.update(
-            self._task,
-            completed=item.done,
-            total=item.total if item.walked else None,
-            description=one_line(Path(item.current).name) + pages,
-        )

@@ -58,7 +58,9 @@ def test_add_says_what_was_not_read_and_exits_4(run: Run, papers: Path) -> None:
 def test_add_of_what_is_fine_exits_0_and_json_is_a_line_a_file(run: Run, papers: Path) -> None:
     code, out, _ = run("add", str(papers), "--exclude", "*.pdf", "--json")
     assert code == 0
-    assert {Path(json.loads(line)["path"]).name for line in out.splitlines()} == {"rules.txt", "box.mbox"}
+    *files, account = [json.loads(line) for line in out.splitlines()]
+    assert {Path(file["path"]).name for file in files} == {"rules.txt", "box.mbox"}
+    assert (account["files"], account["statuses"], account["ignored"]) == (2, {"read": 2}, {"--exclude *.pdf": 1})
 
 
 def test_add_of_nothing_readable_fails(run: Run, papers: Path) -> None:

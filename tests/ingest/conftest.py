@@ -37,9 +37,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     real = Workers.read
 
-    def noting(self: Workers, path: Path, password: str | None = None) -> Iterator[object]:
+    def noting(self: Workers, path: Path, *arguments: object, **named: object) -> Iterator[object]:
         names.append(path.name)
-        return real(self, path, password)
+        return real(self, path, *arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Workers, "read", noting)
     return names

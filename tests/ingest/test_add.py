@@ -375,8 +375,8 @@ class _touching:
         self.versions: list[str] = []
         real = Workers.read
 
-        def read(workers: Workers, file: Path, password: str | None = None) -> Iterator[object]:
-            yield from real(workers, file, password)
+        def read(workers: Workers, file: Path, *arguments: object, **named: object) -> Iterator[object]:
+            yield from real(workers, file, *arguments, **named)  # type: ignore[arg-type]
             if len(self.versions) < times:
                 self.versions.append(f"version{len(self.versions) + 1}")
                 path.write_text(self.versions[-1] + " of the text" * len(self.versions))

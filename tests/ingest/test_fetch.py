@@ -1,7 +1,10 @@
 """What happens to a file between the walk and the reader."""
 
 import os
+from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from unabridged.ingest.document import Closed
 from unabridged.ingest.fetch import Fetcher, Hashed
@@ -10,11 +13,12 @@ from unabridged.ingest.walk import Found
 from unabridged.ingest.worker import Workers
 
 
-def test_what_became_a_pipe_since_the_walk_does_not_block(library: Library, tmp_path: Path) -> None:
+def test_what_became_a_pipe_since_the_walk_does_not_block(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(tmp_path / "was-a-file")
-    with Workers(1) as workers:
-        steps = list(
-            Fetcher(library.path, workers, None, False).steps(Found(str(tmp_path / "was-a-file"), 5, 1), False)
-        )
+    monkeypatch.setattr("unabridged.ingest.fetch.look", lambda path: Found(path, 5, 1))
+    with Workers(1) as workers, closing(Fetcher(library.path, workers, None, False)) as fetcher:
+        steps = list(fetcher.steps(str(tmp_path / "was-a-file"), False))
     assert isinstance(steps[0], Hashed)
     assert [step.reason for step in steps if isinstance(step, Closed)] == ["cannot be opened: not a regular file"]

@@ -1,0 +1,145 @@
+"""What is said of an addition: a bar while it runs, a line for each file that was not read, and an account at its end
+in which everything that lies there adds up."""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unabridged.app.commands.common import App, emit
+from unabridged.app.commands.reading_ahead import duration
+from unabridged.app.events import Added
+from unabridged.app.printable import one_line
+
+if TYPE_CHECKING:
+    from unabridged.ingest.rows import AddItem, FileDone, Ignored, Progress
+
+
+@dataclass
+class Tally:
+    """How many files there were of each status and change, and how many each rule left out."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    changes: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+
+    def file(self, item: "FileDone") -> None:
+        """Counts a file; one that is gone has a change only."""
+        self.changes[item.change] += 1
+        if item.change != "removed":
+            self.statuses[item.status] += 1
+
+    def unread(self) -> int:
+        """Files that were not read in full."""
+        return sum(count for status, count in self.statuses.items() if status != "read")
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How it is told. `ignored`: each file that a rule leaves out is named."""
+
+    plain: bool = False
+    as_json: bool = False
+    ignored: bool = False
+
+
+def narrate(app: App, items: "Iterable[AddItem]", manner: Manner) -> Tally:
+    """Tells the steps of an addition as they come."""
+    from unabridged.ingest.rows import FileDone, Ignored
+
+    tally = Tally()
+    with ExitStack() as stack:
+        bar = None if manner.plain else stack.enter_context(Bar(app))
+        for item in items:
+            if isinstance(item, FileDone):
+                tally.file(item)
+                _tell_file(app, item, manner)
+            elif isinstance(item, Ignored):
+                tally.ignored[item.rule] += item.files
+                if manner.ignored:
+                    _tell_ignored(app, item, manner)
+            elif bar:
+                bar.show(item)
+    return tally
+
+
+def summary(app: App, tally: Tally, seconds: float) -> None:
+    """The account."""
+    parts = [f"{count:,} {name}" for name, count in sorted(tally.changes.items())]
+    problems = [
+        f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(tally.statuses.items()) if name != "read"
+    ]
+    text = f"{tally.statuses.total():,} files ({', '.join(parts) or 'nothing there'}) in {seconds:.1f} s"
+    if problems:
+        text += f"; not fully read: {', '.join(problems)}"
+    app.console.print(text, markup=False)
+    if tally.ignored.total():
+        rules = ", ".join(f"{count:,} by {rule}" for rule, count in tally.ignored.most_common())
+        app.console.print(one_line(f"left out besides: {tally.ignored.total():,} files ({rules})"), markup=False)
+
+
+def account(tally: Tally, collection: str, seconds: float) -> Added:
+    """The account for programs."""
+    return Added(
+        collection=collection,
+        files=tally.statuses.total(),
+        statuses=dict(tally.statuses),
+        changes=dict(tally.changes),
+        ignored={rule: files for rule, files in tally.ignored.items() if files},
+        seconds=round(seconds, 3),
+    )
+
+
+def _tell_file(app: App, item: "FileDone", manner: Manner) -> None:
+    if manner.as_json:
+        emit(item)
+    elif item.status != "read" and item.change != "removed":
+        reason = f": {item.reason}" if item.reason else ""
+        app.console.print(one_line(f"{item.status.replace('_', ' ')}  {item.path}{reason}"), markup=False)
+
+
+def _tell_ignored(app: App, item: "Ignored", manner: Manner) -> None:
+    if manner.as_json:
+        emit({"path": item.path, "ignored": item.rule, "files": item.files})
+    else:
+        app.console.print(one_line(ignored_line(item)), markup=False)
+
+
+def ignored_line(item: "Ignored") -> str:
+    """A file or folder that is left out, as a line."""
+    return f"ignored  {item.path}: {item.rule}" + (f" ({item.files:,} files)" if item.files != 1 else "")
+
+
+def _doing(item: "Progress") -> str:
+    left = "" if item.seconds_left is None else f"  {duration(item.seconds_left)} left"
+    pages = f" ({item.pages:,} pages)" if item.pages else ""
+    return (one_line(Path(item.current).name) + pages if item.current else "looking for files") + left
+
+
+class Bar:
+    """A progress bar on standard error that vanishes at the end."""
+
+    def __init__(self, app: App) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
+        self._progress = Progress(*columns, console=app.console, transient=True)
+        self._task = self._progress.add_task("", total=None)
+
+    def __enter__(self) -> "Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()
+
+    def show(self, item: "Progress") -> None:
+        """Where the addition stands."""
+        self._progress.update(
+            self._task,
+            completed=item.done,
+            total=item.total if item.walked else None,
+            description=_doing(item),
+        )
