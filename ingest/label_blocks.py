@@ -9,43 +9,54 @@ from unabridged.ingest.document import PartKind
 from unabridged.ingest.label_quotes import Kinds
 from unabridged.ingest.label_words import BEGIN_FORWARDED, FIELD, FORWARDED, ORIGINAL
 
-_RULE = "_-—–=* \t"
+_RULE = "_-—–=*"
+_BEGINNINGS = _RULE + " \t"
+_SHORT_RULE = 5
+_LINE = 300  # characters
+_NAME = 40  # characters of a field's name with its marks
 _HEAD = 24  # lines that a block's header may take: long lists of recipients wrap
 
 
 def passed_on(lines: list[str], kinds: Kinds) -> None:
     """Labels the first such block and all below it; further blocks in it are attributions."""
     kind: PartKind | None = None
+    above = False  # something was written above
     index = 0
     while index < len(lines):
-        end, forwarded = _block(lines, kinds, index)
+        line = lines[index]
+        end, forwarded = index, False
+        if line and kinds[index] is None and (line[0] in _BEGINNINGS or ":" in line or "：" in line):
+            end, forwarded = _block(lines, index)
         if end > index:
             if kind is None or forwarded:
-                above = any(line.strip() for line, own in zip(lines[:index], kinds[:index], strict=True) if own is None)
                 kind = PartKind.FORWARDED if forwarded or not above else PartKind.QUOTED
             kinds[index:end] = [PartKind.ATTRIBUTION] * (end - index)
             index = end
         else:
+            above = above or (kinds[index] is None and bool(line.strip()))
             kinds[index] = kinds[index] or kind
             index += 1
 
 
-def _block(lines: list[str], kinds: Kinds, index: int) -> tuple[int, bool]:
+def _block(lines: list[str], index: int) -> tuple[int, bool]:
     """Where a block's header that begins at `index` ends (`index` for none), and whether it says that it is passed
     on."""
     line = lines[index]
-    if kinds[index] is not None or not line.strip() or len(line) > 300:
-        return index, False
-    if BEGIN_FORWARDED.match(line) or FORWARDED.match(line):
-        return _header(lines, kinds, _skip_blank(lines, index + 1), need=0), True
-    if ORIGINAL.match(line):
-        return _header(lines, kinds, _skip_blank(lines, index + 1), need=0), False
     first = index
-    if not line.strip(_RULE) and len(line.strip()) >= 5:
-        first = _skip_blank(lines, index + 1)
-    elif index and lines[index - 1].strip():
+    bare = line.strip()
+    if not bare or len(line) > _LINE:
         return index, False
-    end = _header(lines, kinds, first, need=3)
+    if bare[0] in _RULE:
+        forwarded = FORWARDED.match(line) is not None
+        if forwarded or ORIGINAL.match(line):
+            return _header(lines, _skip_blank(lines, index + 1), need=0), forwarded
+        if bare.strip(_RULE) == "" and len(bare) >= _SHORT_RULE:
+            first = _skip_blank(lines, index + 1)
+    elif bare[-1] in ":：" and BEGIN_FORWARDED.match(line):
+        return _header(lines, _skip_blank(lines, index + 1), need=0), True
+    if first == index and index and lines[index - 1].strip():
+        return index, False
+    end = _header(lines, first, need=3)
     return (end, False) if end > first else (index, False)
 
 
@@ -57,13 +68,15 @@ def _skip_blank(lines: list[str], index: int) -> int:
     return index
 
 
-def _header(lines: list[str], kinds: Kinds, first: int, need: int) -> int:
+def _header(lines: list[str], first: int, need: int) -> int:
     """Where the header lines that begin at `first` end; `first` where there are fewer than `need` different ones, or
     they do not begin with a sender."""
     seen: set[str] = set()
     index, value_below = first, False
     while index < min(first + _HEAD, len(lines)):
-        line, found = lines[index], FIELD.match(lines[index])
+        line = lines[index]
+        named = ":" in line[:_NAME] or "：" in line[:_NAME]
+        found = FIELD.match(line) if named else None
         if found is None and not (seen and line.strip() and (line[:1] in " \t" or value_below)):
             break
         if found is not None:

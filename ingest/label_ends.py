@@ -11,7 +11,12 @@ from unabridged.ingest.document import PartKind
 from unabridged.ingest.label_quotes import Kinds
 from unabridged.ingest.label_words import DEVICE, GATEWAY, LIST, SECRET
 
-_RULE = re.compile(r"[ \t]*(?:_{10,}|-{10,}|={10,}|\*{10,}|~{10,}|--[ \t]*|-~-~[-~]*)[ \t]*$")
+_RULE = re.compile(r"[ \t]*(?:[-_=*~.+#]{10,}|--[ \t]*)[ \t]*$")
+# What Mailman puts in the place of what it took away.
+_SCRUBBED = re.compile(r"\[\[.{1,60} version deleted\]\]$|-{8,} next part -{8,}$")
+_BEGINNINGS = frozenset(" \t-_=*~.+#—")
+_DASHES = ("-- ", "--", "--\u00a0", "—", "- --")
+_LONG_RULE = 20
 _FOOTER_LINES = 14
 _SIGNATURE_LINES = 15
 _NOTICE_LINES = 40
@@ -20,15 +25,15 @@ _DEVICE_LINE = 120  # characters
 
 def footers(lines: list[str], kinds: Kinds) -> None:
     """Footers of lists and notices of gateways at the end, also several."""
-    end = len(lines)
+    end = stop = len(lines)
     while True:
         while end and not lines[end - 1].strip():
             end -= 1
         begin = _footer(lines, end)
         if begin is None or begin >= end:
             return
-        kinds[begin:] = [PartKind.FOOTER] * (len(lines) - begin)
-        end = begin
+        kinds[begin:stop] = [PartKind.FOOTER] * (stop - begin)
+        end = stop = begin
 
 
 def _footer(lines: list[str], end: int) -> int | None:
@@ -36,6 +41,8 @@ def _footer(lines: list[str], end: int) -> int | None:
     for index in range(end - 1, max(-1, end - 1 - _FOOTER_LINES), -1):
         if lines[index].lstrip().startswith(">"):
             break
+        if _SCRUBBED.match(lines[index].strip()):
+            return index
         if _RULE.match(lines[index]):
             below = "\n".join(lines[index + 1 : end])
             if below.strip():
@@ -69,36 +76,43 @@ def _notice(lines: list[str], end: int) -> int | None:
 def signatures(lines: list[str], kinds: Kinds) -> None:
     """What follows "-- ", and the line that a telephone adds."""
     for index, line in enumerate(lines):
-        if kinds[index] is not None:
+        if kinds[index] is not None or not line or line.isspace():
             continue
-        if line.rstrip("\r") in ("-- ", "--", "--\u00a0", "—", "- --"):
-            _signature(lines, kinds, index)
-        elif len(line) <= _DEVICE_LINE and DEVICE.match(line) and _ends(lines, kinds, index + 1):
-            kinds[index] = PartKind.SIGNATURE
-        elif (
-            len(line) >= 20 and _RULE.match(line) and not any(below.strip() for below in _own(lines, kinds, index)[15:])
-        ):
-            below = _own(lines, kinds, index + 1)
-            if 0 < len(below) <= _SIGNATURE_LINES and index + 1 + len(below) == len(lines):
+        if line[0] in _BEGINNINGS:
+            if line.rstrip("\r") in _DASHES:
+                _signature(lines, kinds, index)
+                continue
+            if len(line) >= _LONG_RULE and _RULE.match(line) and _short_end(lines, kinds, index + 1):
                 kinds[index:] = [PartKind.SIGNATURE] * (len(lines) - index)
+                return
+        if len(line) <= _DEVICE_LINE and _ends(lines, kinds, index + 1) and DEVICE.match(line):
+            kinds[index] = PartKind.SIGNATURE
 
 
 def _signature(lines: list[str], kinds: Kinds, index: int) -> None:
-    own = _own(lines, kinds, index)
-    if len(own) <= _SIGNATURE_LINES:
-        kinds[index : index + len(own)] = [PartKind.SIGNATURE] * len(own)
+    end = _own_end(kinds, index)
+    if end - index <= _SIGNATURE_LINES:
+        kinds[index:end] = [PartKind.SIGNATURE] * (end - index)
 
 
-def _own(lines: list[str], kinds: Kinds, index: int) -> list[str]:
-    """The lines from `index` on that have no label, at most some more than a signature may have."""
+def _short_end(lines: list[str], kinds: Kinds, index: int) -> bool:
+    """Whether few lines follow, none of them labelled, and something is in them."""
+    end = _own_end(kinds, index)
+    return end == len(lines) and end - index <= _SIGNATURE_LINES and any(line.strip() for line in lines[index:])
+
+
+def _own_end(kinds: Kinds, index: int) -> int:
+    """Where the lines from `index` on that have no label end; not sought further than a signature is long."""
     end = index
-    while end < len(lines) and kinds[end] is None and end - index <= 2 * _SIGNATURE_LINES:
+    while end < len(kinds) and kinds[end] is None and end - index <= _SIGNATURE_LINES:
         end += 1
-    return lines[index:end]
+    return end
 
 
 def _ends(lines: list[str], kinds: Kinds, index: int) -> bool:
     """Whether the writer's own text ends in front of line `index`."""
-    while index < len(lines) and not lines[index].strip() and kinds[index] is None:
+    while index < len(lines) and kinds[index] is None:
+        if line := lines[index].strip():
+            return line == "--"
         index += 1
-    return index == len(lines) or kinds[index] is not None or lines[index].rstrip() == "--"
+    return True

@@ -11,8 +11,11 @@ from unabridged.ingest.label_words import ADDRESSED, DATED, OPENS, WROTE
 
 Kinds = list[PartKind | None]
 
-_MARK = re.compile(r"[ \t]{0,3}[>|›»](?![=>]{0,2}-)|[ \t]{0,3}(?P<initials>[A-Z]{2,4}> ?)")
-_FROM = re.compile(r">From ")
+# Marks other than ">" also draw tables: they count where an attribution stands over the first of them.
+_OTHER = re.compile(r"[ \t]{0,3}(?P<mark>[|›»]|[A-Z]{2,4}>)(?=[ \t]|$)")
+_OTHER_BEGINNINGS = frozenset("|›» \tABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_COLONS = (":", "：")
+_ENDINGS = ":： \t*_"
 _ATTRIBUTION = 400  # characters of a line that may say who is quoted
 _OVER = 4  # lines that it may take
 
@@ -20,8 +23,9 @@ _OVER = 4  # lines that it may take
 def marked(lines: list[str], kinds: Kinds) -> None:
     """Lines with a mark and the blank ones between them; attributions over them."""
     for index, line in enumerate(lines):
-        if kinds[index] is None and line and _quotes(lines, index):
+        if ">" in line[:4] and kinds[index] is None and _quotes(lines, index):
             kinds[index] = PartKind.QUOTED
+    _other_marks(lines, kinds)
     _bridge(lines, kinds)
     for index in range(1, len(lines)):
         if kinds[index] is PartKind.QUOTED and kinds[index - 1] is not PartKind.QUOTED:
@@ -29,16 +33,25 @@ def marked(lines: list[str], kinds: Kinds) -> None:
 
 
 def _quotes(lines: list[str], index: int) -> bool:
-    """Whether the line is quoted. Initials ("IV> ...") and bars count only where a neighbour has the same mark, and
-    ">From " alone is a mailbox's escape."""
-    found = _MARK.match(lines[index])
-    if found is None:
-        return False
-    mark = found[0].strip()
-    if mark == ">" and not _FROM.match(lines[index]):
-        return True
-    around = (lines[other] for other in (index - 1, index + 1) if 0 <= other < len(lines))
-    return any(line.lstrip(" \t").startswith(mark) for line in around)
+    """Whether a line begins with ">". ">From " alone is a mailbox's escape."""
+    line = lines[index].lstrip(" \t")
+    if not line.startswith(">From "):
+        return line.startswith(">")
+    return any(lines[other].startswith(">") for other in (index - 1, index + 1) if 0 <= other < len(lines))
+
+
+def _other_marks(lines: list[str], kinds: Kinds) -> None:
+    """Bars and initials ("IV> ...")."""
+    known: dict[str, bool] = {}
+    for index, line in enumerate(lines):
+        if kinds[index] is not None or line[:1] not in _OTHER_BEGINNINGS or not (found := _OTHER.match(line)):
+            continue
+        mark = found["mark"]
+        if mark not in known:
+            end = index - 1 if index and not lines[index - 1].strip() else index
+            known[mark] = attribution(lines, kinds, end) is not None
+        if known[mark]:
+            kinds[index] = PartKind.QUOTED
 
 
 def _bridge(lines: list[str], kinds: Kinds) -> None:
@@ -64,6 +77,8 @@ def _attribute(lines: list[str], kinds: Kinds, index: int) -> None:
 
 def attribution(lines: list[str], kinds: Kinds, end: int) -> int | None:
     """Where an attribution begins that ends in front of line `end`; None where there is none."""
+    if not end or lines[end - 1].rstrip(" \t*_")[-1:] not in _COLONS:
+        return None
     for count in range(1, _OVER + 1):
         begin = end - count
         if begin < 0 or kinds[begin] is not None or not 0 < len(lines[begin].strip()) <= _ATTRIBUTION:
@@ -99,9 +114,9 @@ def unmarked(lines: list[str], kinds: Kinds) -> None:
     end of a sentence's verb, something was written above it, and nothing below it is labelled."""
     own = False
     for index, line in enumerate(lines):
-        if kinds[index] is not None:
+        if kinds[index] is not None or not line:
             continue
-        if own and _stands_alone(lines, kinds, index):
+        if own and line[-1] in _ENDINGS and _stands_alone(lines, kinds, index):
             begin = _opening(lines, kinds, index)
             if any(kind is PartKind.QUOTED for kind in kinds[index:]) or not any(map(str.strip, lines[:begin])):
                 return
@@ -114,7 +129,7 @@ def unmarked(lines: list[str], kinds: Kinds) -> None:
 
 def _stands_alone(lines: list[str], kinds: Kinds, index: int) -> bool:
     line = lines[index]
-    if not 10 < len(line) <= _ATTRIBUTION or line.rstrip(" \t*_")[-1:] not in (":", "："):
+    if not 10 < len(line) <= _ATTRIBUTION or line.rstrip(" \t*_")[-1:] not in _COLONS:
         return False
     if not WROTE.search(line) or not any(below.strip() for below in lines[index + 1 : index + 4]):
         return False

@@ -18,11 +18,8 @@ _VERBS = (
     r"|님이 작성|작성"
     r"|さんは書きました|のメール|wrote in message"
 )
-# The verb stands at the end, or is followed by a name or a date, and a colon ends the line.
-WROTE = re.compile(
-    rf"(?:\b|(?<=[^\x00-\x7f]))(?:{_VERBS})(?![\w])[^\n]{{0,120}}[:：][ \t*_]*$|(?:{_VERBS})[ \t]*[:：…]?[ \t*_]*$",
-    re.IGNORECASE,
-)
+# The verb stands at the end, or is followed by a name or a date; a colon ends the line.
+WROTE = re.compile(rf"(?:\b|(?<=[^\x00-\x7f]))(?:{_VERBS})(?!\w)[^\n]{{0,120}}[:：][ \t*_]*$", re.IGNORECASE)
 # An address in brackets and a colon at the end: whatever the language.
 ADDRESSED = re.compile(r"[<(\[][^\s<>()@]+(?:@| at )[^\s<>()]+[>)\]]?[^\n]{0,40}[:：][ \t*_]*$")
 DATED = re.compile(
@@ -43,7 +40,7 @@ OPENS = re.compile(
 
 _DASHES = r"[ \t]*(?:[-_=*]{2,}[ \t]*|[—–]+[ \t]*)"
 _ORIGINAL = (
-    r"Original (?:Message|Appointment)|Ursprüngliche (?:Nachricht|Mail)|Original[- ]?(?:nachricht|mail)"
+    r"Original(?:[- ](?:Message|Appointment))?|Ursprüngliche (?:Nachricht|Mail)|Original[- ]?(?:nachricht|mail)"
     r"|Message d['’]origine"
     r"|Message (?:original|initial)|Mensaje original|Messaggio originale|Mensagem original|Oorspronkelijk bericht"
     r"|Původní (?:zpráva|e-mail)|Pôvodná správa|Oprindelig meddelelse|Ursprungligt meddelande|Opprinnelig melding"
@@ -52,7 +49,8 @@ _ORIGINAL = (
     r"|原始邮件|原始郵件|原邮件|元のメッセージ|Original ?メッセージ|원본 메시지|Pesan Asli"
 )
 _FORWARDED = (
-    r"Forwarded (?:message|mail|by)|Weitergeleitete (?:Nachricht|Mail)|Message (?:transféré|transmis|réexpédié)"
+    r"(?:start of |begin )?Forwarded (?:message|mail|by)|Weitergeleitete (?:Nachricht|Mail)|Message (?:transféré"
+    r"|transmis|réexpédié)"
     r"|Mensaje reenviado|Messaggio inoltrato|Mensagem encaminhada|Doorgestuurd bericht|Přeposlaná zpráva"
     r"|Preposlaná správa"
     r"|Videresendt (?:meddelelse|melding)|Vidarebefordrat meddelande|Vidarebefordrat mejl|Välitetty viesti"
@@ -65,7 +63,7 @@ ORIGINAL = re.compile(rf"{_DASHES}(?:{_ORIGINAL})[ \t:]*(?:[-_=*—–]*)[ \t]*$
 FORWARDED = re.compile(rf"{_DASHES}(?:{_FORWARDED})[^\n]{{0,80}}?[ \t:]*[-_=*—–]*[ \t]*$", re.IGNORECASE)
 # Apple Mail writes a sentence.
 BEGIN_FORWARDED = re.compile(
-    r"[ \t]*(?:Begin forwarded message|Anfang der weitergeleiteten (?:Nachricht|E-?Mail)"
+    r"[ \t]*(?:(?:Begin )?forwarded message|Anfang der weitergeleiteten (?:Nachricht|E-?Mail)"
     r"|Début du (?:message (?:réexpédié|transféré)"
     r"|mail transféré)|Inicio del mensaje reenviado|Inizio (?:del )?messaggio inoltrato"
     r"|Início da mensagem (?:reencaminhada|encaminhada)"
