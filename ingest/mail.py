@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unabridged.ingest import charset, dates, headers, labels, mime, pages
+from unabridged.ingest import charset, labels, mime, pages
 from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Part, PartKind, Status
 from unabridged.ingest.mail_body import Attachment, Content, content
+from unabridged.ingest.mail_facts import facts
 from unabridged.ingest.mime import Entity
 from unabridged.ingest.normalise import normalise
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
@@ -38,7 +39,7 @@ def message(source: Source, reading: Reading, place: Place, root: Entity) -> Ite
     """The items of a parsed message."""
     ref = reading.ref()
     found = content(root, reading.limits)
-    meta = facts(root)
+    meta = facts(root, source.dated)
     yield Opened(
         ref=ref,
         parent=place.parent,
@@ -56,34 +57,6 @@ def message(source: Source, reading: Reading, place: Place, root: Entity) -> Ite
     for child in children:
         yield from reading.child(child, reading, Place(parent=ref, depth=place.depth + 1))
     yield _closed(ref, text, notes, found, reading)
-
-
-def facts(root: Entity) -> dict[str, str]:
-    """What the headers say: subject, from, to, cc, date, date_source, message_id, in_reply_to, references."""
-    meta = {
-        "subject": headers.line(root.get("subject")),
-        "from": headers.addresses(root.all("from")[:5]) or headers.addresses(root.all("sender")[:1]),
-        "to": headers.addresses(root.all("to")[:50]),
-        "cc": headers.addresses(root.all("cc")[:50]),
-        "message_id": next(iter(headers.ids(root.get("message-id"))), "") or headers.line(root.get("message-id"), 500),
-        "in_reply_to": " ".join(headers.ids(root.get("in-reply-to"))),
-        "references": " ".join(headers.ids(root.get("references"))),
-        **_date(root),
-    }
-    return {key: value for key, value in meta.items() if value}
-
-
-def _date(root: Entity) -> dict[str, str]:
-    """The sender's date; the oldest relay's where that is none."""
-    raw = headers.line(root.get("date"), 100)
-    stamp, source = dates.iso(raw)
-    if stamp:
-        return {"date": stamp, "date_source": source}
-    for received in reversed(root.all("received")):
-        stamp, _ = dates.iso(headers.line(received.rsplit(b";", 1)[-1], 100))
-        if stamp:
-            return {"date": stamp, "date_source": "received", "date_raw": raw}
-    return {"date_raw": raw}
 
 
 def _sorted_out(

@@ -1,8 +1,7 @@
-"""A mailbox file to messages, in one pass over its bytes: memory is bounded by the largest message.
+"""A mailbox file to messages, read in place: memory is bounded by the largest message.
 
-All dialects: a "From " line counts only at the start or behind an empty line, with a date or an address, and in front
-of a header; a Content-Length is honoured where a message really ends there; ">From " loses one ">". A message's offset
-is kept, so that it can be found again in place.
+Where they lie is for `mbox_split` to say. ">From " loses one ">". The meta of a message holds its offset, at which
+`message_at` finds it again.
 """
 
 import re
@@ -12,28 +11,22 @@ from functools import partial
 from io import BytesIO
 from typing import BinaryIO
 
-from unabridged.ingest import mail
+from unabridged.ingest import dates, mail
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
 from unabridged.ingest.extract import guarded
+from unabridged.ingest.mbox_split import Span, spans
 from unabridged.ingest.reading import Place, Reading, Source
 
-_FROM = re.compile(rb"From (?:-|.*\d{1,2}:\d{2}|\S+@\S+|MAILER[-_]DAEMON)")
-_STRICT = re.compile(rb"From (?:-(?: [^\r\n]*)?|\S+ +(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [^\r\n]*\d{4})\s*$")
-_NEXT = re.compile(
-    rb"(?:from|to|cc|subject|date|received|return-path|message-id|mime-version|content-[a-z-]+|delivered-to|reply-to"
-    rb"|sender|status|x-[!-9;-~]+|>?from [^\r\n]*|[a-z]+-[!-9;-~]+)[ \t]*:|>from ",
-    re.I,
-)
-_LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(\d{1,12})", re.I)
-_LINE = 1 << 20
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 
 
 @dataclass(frozen=True)
 class Raw:
-    """One message: where its "From " line begins, its bytes behind that line, and how many of them were left out."""
+    """One message: where its "From " line begins, that line, its bytes behind it, and how many of them were left
+    out."""
 
     offset: int
+    line: bytes
     data: bytes
     left_out: int
 
@@ -54,17 +47,25 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     file: BinaryIO = source.file or BytesIO(source.data)
     skip = reading.skip if place.parent is None else 0
     number = 0
-    for number, raw in enumerate(split(file, reading.limits.message_bytes), 1):
+    for number, span in enumerate(spans(file), 1):
         if number <= skip:
             continue
         reading.fresh()
-        inner = Source(str(number), raw.data, kind=Kind.MESSAGE)
-        where = Place(parent=ref, depth=place.depth + 1, meta={"offset": str(raw.offset)})
+        raw = _raw(file, span, reading.limits.message_bytes)
+        dated = (dates.iso(raw.line.decode("ascii", "replace"))[0], "mbox From line")
+        inner = Source(str(number), raw.data, kind=Kind.MESSAGE, dated=(dated, *source.dated))
+        where = Place(parent=ref, depth=place.depth + 1, meta=_meta(raw, place))
         yield from guarded(partial(_message, raw), inner, reading, where, Kind.MESSAGE)
     if number:
         yield Closed(ref=ref, status=Status.READ)
     else:
         yield Closed(ref=ref, status=Status.DAMAGED, reason="no message found in it")
+
+
+def _meta(raw: Raw, place: Place) -> dict[str, str]:
+    """What the place of a message says of it."""
+    folder = place.meta.get("folder")
+    return {"offset": str(raw.offset), "folder": folder} if folder else {"offset": str(raw.offset)}
 
 
 def _message(raw: Raw, source: Source, reading: Reading, place: Place) -> Iterator[Item]:
@@ -81,98 +82,33 @@ def _message(raw: Raw, source: Source, reading: Reading, place: Place) -> Iterat
 
 def split(file: BinaryIO, limit: int) -> Iterator[Raw]:
     """The messages of a mailbox. Of one longer than `limit` bytes the rest is left out, and counted."""
-    file.seek(3 if file.read(3) == b"\xef\xbb\xbf" else 0)
-    yield from _Splitter(file, limit).messages()
+    return (_raw(file, span, limit) for span in spans(file))
 
 
-class _Splitter:
-    """Reads line by line, two lines ahead where a "From " line has to be judged by the next."""
+def message_at(file: BinaryIO, offset: int, limit: int) -> bytes:
+    """The message whose "From " line is at `offset`, as it was sent, at most `limit` bytes of it; b"" where no message
+    begins."""
+    span = next(spans(file, offset), None)
+    return b"" if span is None or span.offset != offset else _raw(file, span, limit).data
 
-    def __init__(self, file: BinaryIO, limit: int) -> None:
-        self.file = file
-        self.limit = limit
-        self.at = file.tell()  # of the line in hand
-        self.ahead: list[bytes] = []
-        self._new(-1)
 
-    def _new(self, begin: int) -> None:
-        self.begin = begin
-        self.lines: list[bytes] = []
-        self.size = 0
-        self.left_out = 0
-        self.in_header = True
-        self.length = -1
-        self.counted = False  # its end was found by Content-Length: nothing in it is escaped
+def _raw(file: BinaryIO, span: Span, limit: int) -> Raw:
+    file.seek(span.offset)
+    line = file.read(min(span.head - span.offset, 1_000))
+    file.seek(span.head)
+    data = file.read(min(span.end - span.head, limit))
+    left_out = span.end - span.head - len(data)
+    if b"\r" in data[:65_536] and b"\n" not in data[:65_536]:
+        data = data.replace(b"\r", b"\n")
+    data = data if left_out else _without_last_blank(data)
+    if b">From " in data and not span.counted:
+        data = _ESCAPED.sub(rb"\1", data)
+    return Raw(span.offset, line, data, left_out)
 
-    def messages(self) -> Iterator[Raw]:
-        """The messages in order."""
-        blank, line = True, self._next()
-        while line:
-            if line.startswith(b"From ") and self._begins(line, blank):
-                yield from self._whole()
-                self._new(self.at)
-                self.at += len(line)
-                blank, line = False, self._next()
-                continue
-            self._take(line)
-            blank = not line.strip()
-            self.at += len(line)
-            if self.in_header and self._header(line, blank):
-                blank = True
-            line = self._next()
-        yield from self._whole()
 
-    def _next(self) -> bytes:
-        return self.ahead.pop(0) if self.ahead else self.file.readline(_LINE)
-
-    def _begins(self, line: bytes, blank: bool) -> bool:
-        """Whether a "From " line begins a message. Without an empty line before it, it must be of the strictest form
-        and stand before two lines of a header."""
-        if not (_FROM if blank else _STRICT).match(line):
-            return False
-        while len(self.ahead) < 2:
-            self.ahead.append(self.file.readline(_LINE))
-        first, second = self.ahead
-        if blank:
-            return _NEXT.match(first) is not None or (self.at == 0 and not first.strip())
-        return _NEXT.match(first) is not None and (_NEXT.match(second) is not None or second[:1] in b" \t")
-
-    def _take(self, line: bytes) -> None:
-        if self.size + len(line) > self.limit:
-            self.left_out += len(line)
-            return
-        self.lines.append(line)
-        self.size += len(line)
-
-    def _header(self, line: bytes, blank: bool) -> bool:
-        """Watches the header for a length; at its end jumps over a body of that length if a message ends there."""
-        if match := _LENGTH.match(line):
-            self.length = int(match[1])
-        self.in_header = not blank
-        if not blank or self.length <= 0 or not self._ends_at(self.at + self.length):
-            return False
-        left = self.length
-        while left and (piece := self.file.read(min(left, _LINE))):
-            self._take(piece)
-            left -= len(piece)
-        self.at += self.length - left
-        self.counted = True
-        return True
-
-    def _ends_at(self, end: int) -> bool:
-        """Whether a message begins at `end`, or the file ends there. Leaves the file where it was."""
-        self.file.seek(end - 1)
-        probe = self.file.read(16)
-        self.ahead.clear()
-        self.file.seek(self.at)
-        return bool(probe) and (not probe[1:].strip() or re.match(rb".\r?\n?\r?\n?From ", probe, re.S) is not None)
-
-    def _whole(self) -> Iterator[Raw]:
-        if self.begin < 0 and not any(line.strip() for line in self.lines):
-            return
-        if self.lines and not self.lines[-1].strip():
-            self.lines.pop()
-        data = b"".join(self.lines)
-        if b">From " in data and not self.counted:
-            data = _ESCAPED.sub(rb"\1", data)
-        yield Raw(max(self.begin, 0), data, self.left_out)
+def _without_last_blank(data: bytes) -> bytes:
+    """The empty line at its end stands between two messages, and belongs to none."""
+    for end in (b"\r\n", b"\n"):
+        if data.endswith(b"\n" + end) or data == end:
+            return data[: -len(end)]
+    return data
