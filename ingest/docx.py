@@ -31,7 +31,7 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
     package = Package(archive)
     main = package.main("word/document.xml")
     if archive.find(main) is None:
-        raise Unreadable(Status.DAMAGED, f"a Word document without its text ({main} is missing)")
+        raise Unreadable(Status.DAMAGED, "; ".join(filter(None, [archive.damage, f"its text ({main}) is missing"])))
     ref = reading.ref()
     title, meta = package.metadata()
     yield Opened(

@@ -3,11 +3,11 @@
 import re
 
 _LANGUAGES = """
-abap ada adb ads applescript asm awk bas bat bash bib c cbl cc cfg clj cls cmake cmd cob coffee cpp cs css cu cxx d dart
-diff dockerfile el erl ex exs f f03 f77 f90 f95 for fs fsx go gradle groovy h hcl hh hpp hrl hs hxx inc ini ino ipf java jl
-js jsp jsx kt kts latex lean less lisp lua m make mjs mk ml mli mm nim nix pas patch php pl plsql pm proto properties ps1
-pxd py pyi pyx r rb rexx rkt rs s sass scala scm scss sh sol sql st sty sv svelte swift tcl tex tf thrift toml ts tsx v
-vb vba vbs vhd vhdl vue xsl xslt zig zsh
+abap ada adb ads applescript asm awk bas bat bash bib c cbl cc cfg clj cls cmake cmd cob coffee cpp cs css cu cxx d
+dart diff dockerfile el erl ex exs f f03 f77 f90 f95 for fs fsx go gradle groovy h hcl hh hpp hrl hs hxx inc ini ino
+ipf java jl js jsp jsx kt kts latex lean less lisp lua m make mjs mk ml mli mm nim nix pas patch php pl plsql pm proto
+properties ps1 pxd py pyi pyx r rb rexx rkt rs s sass scala scm scss sh sol sql st sty sv svelte swift tcl tex tf
+thrift toml ts tsx v vb vba vbs vhd vhdl vue xsl xslt zig zsh
 """
 _FORMATS = "json jsonl ndjson geojson json5 xml yaml yml log conf csl svg rdf ttl nt plist har opml kml gpx"
 _SPECIAL = "makefile gnumakefile dockerfile jenkinsfile vagrantfile rakefile gemfile cmakelists.txt"

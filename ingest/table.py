@@ -18,13 +18,12 @@ _SPACE = re.compile(r"[\t\n\r\f\v]+")
 class Table:
     """The rows of one sheet or file, in order. Whoever adds rows takes the pager's pages."""
 
-    def __init__(self, pager: Pager, name: str = "", hidden: bool = False) -> None:
+    def __init__(self, pager: Pager, name: str = "") -> None:
         self._pager = pager
         self._name = name
-        self._hidden = hidden
         self._header = ""
         self._first = self._last = 0
-        self._rows = 0
+        self._rows = self._length = 0
         self.empty = True
 
     def add(self, number: int, cells: Sequence[str]) -> None:
@@ -39,7 +38,7 @@ class Table:
         if self.empty:
             self.empty = False
             self._header = line if _is_header(cells) and len(line) < self._pager.target // 4 else ""
-        self._put(line)
+        self._pager.add(line)
         self._last = number
         self._rows += 1
         self._length += len(line) + 1
@@ -52,19 +51,13 @@ class Table:
         self._first, self._length = number, 0
         self._pager.label = self._label(number, number)
         if self._header:
-            self._put(self._header, PartKind.HEADER)
+            self._pager.add(self._header, kind=PartKind.HEADER)
             self._length = len(self._header)
 
     def _end(self) -> None:
         if self._rows:
             self._pager.close(self._label(self._first, self._last))
         self._rows = 0
-
-    def _put(self, line: str, kind: PartKind | None = None) -> None:
-        if self._hidden:
-            self._pager.aside(PartKind.HIDDEN, line)
-        else:
-            self._pager.add(line, kind=kind)
 
     def _label(self, first: int, last: int) -> str:
         rows = f"rows {first}-{last}" if last > first else f"row {first}"
