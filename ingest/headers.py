@@ -49,19 +49,36 @@ def _word(encoding: bytes, text: bytes) -> bytes:
 
 
 def line(raw: bytes, limit: int = 1_000) -> str:
-    """A header value as one line of normalised text."""
-    return one_line(decode_header(raw), limit)
+    """A header value as one line of normalised text, at most `limit` characters."""
+    if (text := _plain(raw)) is None:
+        return one_line(decode_header(raw), limit)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _plain(raw: bytes) -> str | None:
+    """A value of printable ASCII, as nearly all are; None for one that has to be decoded."""
+    if b"=?" in raw or not raw.isascii():
+        return None
+    text = " ".join(raw.decode("ascii").split())
+    return text if text.isprintable() else None
 
 
 def addresses(values: list[bytes]) -> str:
     """Address headers as a reader sees them; a list of thousands is cut with its number of "@"s."""
-    whole = ", ".join(" ".join(normalise(decode_header(value)).split()) for value in values if value)
+    whole = ", ".join(_folded(value) for value in values if value)
     if len(whole) <= _COMMA_SOUP:
         return whole
     return f"{whole[:_COMMA_SOUP].rsplit(',', 1)[0]}, … ({whole.count('@'):,} addresses)"
 
 
+def _folded(value: bytes) -> str:
+    text = _plain(value)
+    return " ".join(normalise(decode_header(value)).split()) if text is None else text
+
+
 def ids(raw: bytes) -> list[str]:
     """Message ids without their brackets; the last hundred of a longer chain."""
+    if b"<" not in raw:
+        return []
     text = raw[-65_536:].decode("ascii", "replace")
     return [one_line(found) for found in _ID.findall(text)][-_IDS:]

@@ -8,10 +8,12 @@ import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import unquote_to_bytes
 
 from unabridged.ingest.headers import decode_header, text_of
 
+_KIND = re.compile(r"[\w.+-]+/[\w.+-]+")
 _HEADER_LINE = re.compile(rb"([!-9;-~]{1,200})[ \t]*:[ \t]*([^\r\n]*(?:\r?\n[ \t]+[^\r\n]*)*)(?:\r?\n|\Z)")
 _LINE = re.compile(rb"([^\n]*)(?:\n|\Z)")
 _UNFOLD = re.compile(rb"\r?\n[ \t]+")
@@ -36,22 +38,32 @@ class Entity:
 
     def get(self, name: str) -> bytes:
         """The first field of that name, b"" for none."""
-        return next((value for key, value in self.fields if key == name), b"")
+        return next(iter(self._named.get(name, ())), b"")
 
     def all(self, name: str) -> list[bytes]:
         """All fields of that name."""
-        return [value for key, value in self.fields if key == name]
+        return self._named.get(name, [])
+
+    @cached_property
+    def _named(self) -> dict[str, list[bytes]]:
+        found: dict[str, list[bytes]] = {}
+        for name, value in self.fields:
+            found.setdefault(name, []).append(value)
+        return found
 
     @property
     def disposition(self) -> str:
         """ "attachment", "inline" or ""."""
         return self.get("content-disposition").split(b";", 1)[0].strip().decode("ascii", "replace").lower()
 
+    @cached_property
+    def _disposed(self) -> dict[str, str]:
+        return parameters(self.get("content-disposition"))
+
     @property
     def filename(self) -> str:
         """The name that the sender gave the part, as it stands there."""
-        given = parameters(self.get("content-disposition"))
-        return given.get("filename") or self.parameters.get("name") or self.parameters.get("filename") or ""
+        return self._disposed.get("filename") or self.parameters.get("name") or self.parameters.get("filename") or ""
 
 
 def parse(data: bytes, default: str = "text/plain", cap: int = 64 * 1024) -> Entity:
@@ -59,7 +71,7 @@ def parse(data: bytes, default: str = "text/plain", cap: int = 64 * 1024) -> Ent
     fields, at = _fields(data, cap)
     value = next((v for k, v in fields if k == "content-type"), b"")
     kind = value.split(b";", 1)[0].strip().decode("ascii", "replace").lower()
-    if not re.fullmatch(r"[\w.+-]+/[\w.+-]+", kind):
+    if not _KIND.fullmatch(kind):
         kind = "text/plain" if kind.startswith("text") or kind else default
     return Entity(tuple(fields), data[at:], kind, parameters(value))
 
@@ -71,8 +83,9 @@ def _fields(data: bytes, cap: int) -> tuple[list[tuple[str, bytes]], int]:
     while at < len(data):
         match = _HEADER_LINE.match(data, at)
         if match:
-            value = match[2] if len(match[2]) <= cap else match[2][:cap]
-            fields.append((match[1].decode("ascii").lower(), _UNFOLD.sub(b" ", value).strip()))
+            value = match[2][:cap]
+            value = _UNFOLD.sub(b" ", value) if b"\n" in value else value
+            fields.append((match[1].decode("ascii").lower(), value.strip()))
             at = match.end()
             continue
         line = _LINE.match(data, at)
@@ -89,6 +102,8 @@ def _fields(data: bytes, cap: int) -> tuple[list[tuple[str, bytes]], int]:
 
 def parameters(value: bytes) -> dict[str, str]:
     """The parameters of a header value, RFC 2231 continuations and RFC 2047 words decoded."""
+    if b";" not in value:
+        return {}
     plain: dict[str, str] = {}
     pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
     for match in _PARAMETER.finditer(value[:65_536]):
