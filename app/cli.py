@@ -40,6 +40,8 @@ COMMANDS = {
     "models": ("models", "Install, list, check and remove models."),
     "config": ("config", "Show and change settings."),
     "doctor": ("doctor", "Check this machine, the library, the models and the settings."),
+    "verify": ("verify", "Compare the installed files and models with the bundle's manifest."),
+    "bundle": ("bundle", "Write an archive for machines without a network."),
 }
 # Codes of problems that the engine's or the server's absence causes.
 _NO_ENGINE_CODES = frozenset(

@@ -33,6 +33,7 @@ from unabridged.models.manifest import (
     read_manifest,
     write_manifest,
 )
+from unabridged.models.shared import shared_folders
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HIDDEN = ".incoming-"
@@ -103,26 +104,40 @@ class Problem:
 
 
 class Registry:
-    """The models below one directory. Safe with several processes: writers take a lock."""
+    """The models below one directory, and those for all users. Safe with several processes: writers take a lock."""
 
     def __init__(self, models_dir: Path) -> None:
         self.directory = models_dir
+        self.shared = shared_folders()
 
     def list(self) -> Sequence[InstalledModel]:
         """All installed models by name. Folders without a readable manifest are not models."""
-        if not self.directory.is_dir():
-            return []
-        folders = sorted(path.parent for path in self.directory.glob(f"*/{MANIFEST}"))
-        return [InstalledModel(folder, read_manifest(folder)) for folder in folders if _is_name(folder.name)]
+        found: dict[str, Path] = {}
+        for directory in (self.directory, *self.shared):
+            for manifest in directory.glob(f"*/{MANIFEST}"):
+                if _is_name(manifest.parent.name):
+                    found.setdefault(manifest.parent.name, manifest.parent)
+        return [InstalledModel(found[name], read_manifest(found[name])) for name in sorted(found)]
 
     def get(self, name: str) -> InstalledModel:
         """The model of this name. Raises ModelNotFound with the names there are."""
-        folder = self._folder(name)
-        if not (folder / MANIFEST).is_file():
-            names = ", ".join(model.name for model in self.list())
-            hint = f"installed: {names}" if names else "add one with: unabridged models add smollm2-135m"
-            raise ModelNotFound(f"no model {name} in {self.directory}", hint)
-        return InstalledModel(folder, read_manifest(folder))
+        own = self._folder(name)
+        for folder in (own, *(directory / name for directory in self.shared)):
+            if (folder / MANIFEST).is_file():
+                return InstalledModel(folder, read_manifest(folder))
+        names = ", ".join(model.name for model in self.list())
+        hint = f"installed: {names}" if names else "add one with: unabridged models add smollm2-135m"
+        raise ModelNotFound(f"no model {name} in {self.directory}", hint)
+
+    def own(self, name: str) -> InstalledModel:
+        """The model of this name, to change it. Raises ModelNotFound, and ModelError for one that all users share."""
+        model = self.get(name)
+        if model.path.parent != self.directory:
+            raise ModelError(
+                f"{name} in {model.path} is shared by all users and cannot be changed",
+                f"copy it under a name of your own: unabridged models add {model.path} --name NAME",
+            )
+        return model
 
     def add(self, source: Path, name: str | None = None, progress: Progress | None = None) -> InstalledModel:
         """Copy a checkpoint folder or a .gguf file into the registry, hashing it on the way.
@@ -163,7 +178,7 @@ class Registry:
     def remove(self, name: str) -> None:
         """Delete a model's folder, whatever state it is in. Raises ModelNotFound."""
         try:
-            folder = self.get(name).path
+            folder = self.own(name).path
         except ModelDamaged:
             folder = self._folder(name)
         with self._writing():
@@ -183,7 +198,7 @@ class Registry:
     def record(self, name: str, **defaults: Any) -> InstalledModel:
         """Store measured defaults beside the others of this model; a value of None removes one."""
         with self._writing():
-            model = self.get(name)
+            model = self.own(name)
             merged = {key: value for key, value in {**model.defaults, **defaults}.items() if value is not None}
             manifest = msgspec.structs.replace(model.manifest, defaults=merged)
             write_manifest(model.path, manifest)

@@ -144,7 +144,7 @@ def calibrate(app: App, name: str, texts: tuple[Path, ...]) -> None:
     """
     from unabridged.app.calibration import calibrate as run
 
-    path = run(app.registry.get(name), texts, lambda text: click.echo(text, err=True))
+    path = run(app.registry.own(name), texts, lambda text: click.echo(text, err=True))
     click.echo(f"stored {path}", err=True)
 
 

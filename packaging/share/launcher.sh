@@ -1,0 +1,22 @@
+#!/bin/sh
+# Starts the version of Unabridged that this file belongs to, whatever the caller's Python is set to.
+self=$(readlink -f -- "$0") || exit 1
+root=${self%/bin/unabridged}
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONINSPECT
+cache=${XDG_CACHE_HOME:-${HOME-}/.cache}/unabridged
+# Bytecode lies in the user's cache, so that the installed files stay what `unabridged verify` knows.
+export PYTHONPYCACHEPREFIX="${PYTHONPYCACHEPREFIX:-$cache/bytecode}"
+export PYTHONNOUSERSITE=1
+export UNABRIDGED_SHARED_MODELS="${UNABRIDGED_SHARED_MODELS-$root/models}"
+# Libraries that can fetch models from a hub are told not to.
+export HF_HUB_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 TRANSFORMERS_OFFLINE=1 DO_NOT_TRACK=1
+if [ -d "$root/triton" ]; then
+    # Triton writes into its cache and keeps whole paths in it: each user gets a copy with his.
+    export TRITON_CACHE_DIR="${TRITON_CACHE_DIR:-$cache/triton/${root##*/}}"
+    if [ ! -e "$TRITON_CACHE_DIR" ] && mkdir -p "${TRITON_CACHE_DIR%/*}"; then
+        fresh=$(mktemp -d "$TRITON_CACHE_DIR.XXXXXX") && cp -R "$root/triton/." "$fresh/" \
+            && find "$fresh" -name '__grp__*.json' -exec sed -i "s|@CACHE@|$TRITON_CACHE_DIR|g" {} + \
+            && mv -T "$fresh" "$TRITON_CACHE_DIR" 2> /dev/null || rm -rf "$fresh"
+    fi
+fi
+exec "$root/bin/python" -P -m unabridged "$@"
