@@ -4,6 +4,7 @@
       IngestError
         PathNotFound       nothing lies at a path that was named
         PatternInvalid     a pattern for files has no meaning
+        FilterInvalid      a date, kind or thread of a filter has no meaning
         LibraryBusy        another process is writing to the library
         LibraryDamaged     the database cannot be used as it is
         DocumentNotFound   no document matches
@@ -33,6 +34,12 @@ class PatternInvalid(IngestError):
     """A pattern for files has no meaning."""
 
     code = "pattern_invalid"
+
+
+class FilterInvalid(IngestError):
+    """A date, kind or thread of a filter has no meaning."""
+
+    code = "filter_invalid"
 
 
 class LibraryBusy(IngestError):

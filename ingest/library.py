@@ -13,7 +13,7 @@ tree of *documents*. Two paths with the same bytes share one content. A content 
 
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,9 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from unabridged.ingest import reads, search, writes
 from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
+from unabridged.ingest.filters import Filter
 from unabridged.ingest.lock import Lock
+from unabridged.ingest.reindex import reindex
 from unabridged.ingest.rows import CollectionRow, Composing, Counts, DocumentRow, Hit, PageRow
 
 DEFAULT = "default"
@@ -98,15 +100,15 @@ class Library:
     def documents(
         self,
         collection: str | None = DEFAULT,
-        patterns: Sequence[str] = (),
+        patterns: Filter | Sequence[str] = (),
         *,
         tokenizer: str | None = None,
     ) -> list[DocumentRow]:
         """The documents of a collection (None: of the library), files in natural order, what a file holds behind it.
 
         `patterns`: globs where they have *, ? or [, otherwise substrings of the path, case-insensitive; a document
-        matches when any pattern matches it or what it lies in. `tokenizer`: whose token counts; None: the last one.
-        Raises CollectionNotFound.
+        matches when any pattern matches it or what it lies in. Or a filter. `tokenizer`: whose token counts; None: the
+        last one. Raises CollectionNotFound, FilterInvalid.
         """
         return reads.documents(self.connection, collection, patterns, tokenizer)
 
@@ -167,6 +169,15 @@ class Library:
         """Drops a collection and says which files it held. "default" stays, empty. Raises CollectionNotFound."""
         with self.lock():
             return writes.remove_collection(self.connection, collection)
+
+    def reindex(self) -> Iterator[tuple[int, int]]:
+        """Makes the search index anew from the pages; pages done and in all, now and then. The generator must be run to
+        its end. Raises LibraryBusy, LibraryDamaged."""
+        try:
+            with self.lock():
+                yield from reindex(self.connection)
+        except LIBRARY_FAULTS as error:
+            raise explain(error, self.path) from error
 
     @_explained
     def verify(self) -> list[str]:

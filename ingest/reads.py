@@ -5,13 +5,15 @@ Nothing of a content that is still being read is ever seen here.
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from unabridged.ingest.document import Flag, Kind, Part, Status
+from unabridged.ingest.document import Flag, Part
+from unabridged.ingest.document_rows import document_row, places
 from unabridged.ingest.errors import CollectionNotFound, DocumentNotFound
-from unabridged.ingest.paths import Patterns, natural
+from unabridged.ingest.facets import Facets
+from unabridged.ingest.filters import Filter, select
 from unabridged.ingest.rows import CollectionRow, Composing, Counts, DocumentRow, PageRow
 
 _PARTS = msgspec.json.Decoder(tuple[Part, ...])
@@ -19,7 +21,8 @@ _FLAGS = msgspec.json.Decoder(tuple[Flag, ...])
 
 # Files of a collection, or of the library where :collection is NULL.
 FILES = """
-    SELECT f.id, f.path, f.content_id FROM files f JOIN contents c ON c.id = f.content_id AND c.state = 'done'
+    SELECT f.id, f.path, f.content_id, f.mtime_ns
+    FROM files f JOIN contents c ON c.id = f.content_id AND c.state = 'done'
     WHERE :collection IS NULL
        OR f.id IN (SELECT file_id FROM collection_files WHERE collection_id = :collection)"""
 
@@ -84,75 +87,43 @@ def tokenizer_id(connection: sqlite3.Connection, name: str | None) -> int | None
 def documents(
     connection: sqlite3.Connection,
     collection: str | None,
-    patterns: Sequence[str] = (),
+    where: Filter | Sequence[str] = (),
     tokenizer: str | None = None,
 ) -> list[DocumentRow]:
     """See `Library.documents`."""
-    locations = _locations(connection, collection_id(connection, collection))
+    number = collection_id(connection, collection)
+    locations = places(connection.execute(FILES, {"collection": number}))
     rows = connection.execute(
         f"""
         {_DOCUMENTS}
         WHERE d.content_id IN (SELECT content_id FROM ({FILES}))
         ORDER BY d.id
         """,
-        {"collection": collection_id(connection, collection), "tokenizer": tokenizer_id(connection, tokenizer)},
+        {"collection": number, "tokenizer": tokenizer_id(connection, tokenizer)},
     )
-    by_content: dict[int, list[DocumentRow]] = {content: [] for content in locations}
+    facets = Facets(connection, number)
+    by_content: dict[int, dict[int, DocumentRow]] = {content: {} for content in locations}
     for row in rows:
-        paths = locations.get(row["content_id"])
-        if paths:  # a file may have come between the two queries
-            by_content[row["content_id"]].append(_document(row, paths))
-    found = (document for group in by_content.values() for document in group)
-    return list(_matching(found, patterns))
+        if where_it_lies := locations.get(row["content_id"]):  # a file may have come between the two queries
+            group = by_content[row["content_id"]]
+            group[row["id"]] = document_row(row, where_it_lies, facets, group.get(row["parent_id"]))
+    return select([document for group in by_content.values() for document in group.values()], Filter.of(where))
 
 
 # A document with its parent's place. Ids grow in reading order within a content.
 _DOCUMENTS = """
-    SELECT d.*, p.tail AS parent_tail, t.count AS tokens
+    SELECT d.*, p.tail AS parent_tail, t.count AS tokens, m.thread_id, m.message_id, m.body_hash
     FROM documents d
     LEFT JOIN documents p ON p.id = d.parent_id
+    LEFT JOIN messages m ON m.document_id = d.id
     LEFT JOIN token_counts t ON t.document_id = d.id AND t.tokenizer_id = :tokenizer"""
 
 
-def _locations(connection: sqlite3.Connection, collection: int | None) -> dict[int, list[str]]:
-    """The paths of each content, all in natural order."""
-    rows = connection.execute(FILES, {"collection": collection}).fetchall()
-    found: dict[int, list[str]] = {}
-    for row in sorted(rows, key=lambda row: natural(row["path"])):
-        found.setdefault(row["content_id"], []).append(row["path"])
-    return found
-
-
-def _document(row: sqlite3.Row, paths: Sequence[str]) -> DocumentRow:
-    return DocumentRow(
-        id=row["id"],
-        parent_id=row["parent_id"],
-        parent="" if row["parent_id"] is None else paths[0] + row["parent_tail"],
-        path=paths[0] + row["tail"],
-        also=tuple(path + row["tail"] for path in paths[1:]),
-        kind=Kind(row["kind"]),
-        title=row["title"],
-        status=Status(row["status"]),
-        reason=row["reason"],
-        pages=row["pages"],
-        tokens=row["tokens"],
-        sha256=row["sha256"],
-        size=row["size"],
-        meta=json.loads(row["meta"]),
-    )
-
-
-def _matching(documents: Iterable[DocumentRow], patterns: Sequence[str]) -> Iterator[DocumentRow]:
-    """Those that match, and what lies in them. Parents come before their children."""
-    if not patterns:
-        yield from documents
-        return
-    wanted = Patterns(patterns)
-    taken: set[int] = set()
-    for document in documents:
-        if document.parent_id in taken or any(wanted.match(path) for path in (document.path, *document.also)):
-            taken.add(document.id)
-            yield document
+# The documents :ids and all that hold them.
+_WITH_HOLDERS = """
+    WITH RECURSIVE held (id) AS (
+        SELECT value FROM json_each(:ids)
+        UNION SELECT d.parent_id FROM documents d JOIN held ON held.id = d.id WHERE d.parent_id IS NOT NULL)"""
 
 
 def document(connection: sqlite3.Connection, document_id: int, tokenizer: str | None = None) -> DocumentRow:
@@ -166,15 +137,28 @@ def document(connection: sqlite3.Connection, document_id: int, tokenizer: str | 
 def documents_by_id(
     connection: sqlite3.Connection, ids: Iterable[int], tokenizer: str | None = None, collection: int | None = None
 ) -> dict[int, DocumentRow]:
-    """The documents with these ids, paths as seen from the collection; ids that are gone are missing."""
-    values = {"ids": json.dumps(list(ids)), "tokenizer": tokenizer_id(connection, tokenizer), "collection": collection}
-    rows = connection.execute(f"{_DOCUMENTS} WHERE d.id IN (SELECT value FROM json_each(:ids))", values).fetchall()
-    values["contents"] = json.dumps(list({row["content_id"] for row in rows}))
-    paths: dict[int, list[str]] = {}
-    query = f"SELECT path, content_id FROM ({FILES}) WHERE content_id IN (SELECT value FROM json_each(:contents))"
-    for row in sorted(connection.execute(query, values), key=lambda row: natural(row["path"])):
-        paths.setdefault(row["content_id"], []).append(row["path"])
-    return {row["id"]: _document(row, paths[row["content_id"]]) for row in rows if row["content_id"] in paths}
+    """The documents with these ids, paths as seen from the collection; ids that are gone are missing. What a document
+    has of those that hold it is read with them."""
+    wanted = set(ids)
+    values = {
+        "ids": json.dumps(list(wanted)),
+        "tokenizer": tokenizer_id(connection, tokenizer),
+        "collection": collection,
+    }
+    rows = connection.execute(f"{_WITH_HOLDERS} {_DOCUMENTS} JOIN held ON held.id = d.id ORDER BY d.id", values)
+    found = rows.fetchall()
+    values["contents"] = json.dumps(list({row["content_id"] for row in found}))
+    query = (
+        f"SELECT path, content_id, mtime_ns FROM ({FILES}) WHERE content_id IN (SELECT value FROM json_each(:contents))"
+    )
+    locations = places(connection.execute(query, values))
+    facets = Facets(connection, collection)
+    documents: dict[int, DocumentRow] = {}
+    for row in found:
+        if row["content_id"] in locations:
+            parent = documents.get(row["parent_id"])
+            documents[row["id"]] = document_row(row, locations[row["content_id"]], facets, parent)
+    return {number: row for number, row in documents.items() if number in wanted}
 
 
 def pages(connection: sqlite3.Connection, document_id: int) -> list[PageRow]:

@@ -1,0 +1,54 @@
+"""From what the library's tables say of a document to the struct that it hands out."""
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from unabridged.ingest.document import Kind, Status
+from unabridged.ingest.facets import Facets, dated
+from unabridged.ingest.paths import natural
+from unabridged.ingest.rows import DocumentRow
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the files of a content lie, in natural order, and when the first was changed."""
+
+    paths: list[str]
+    mtime_ns: int
+
+
+def places(files: Iterable[sqlite3.Row]) -> dict[int, Places]:
+    """The files of each content, all in natural order."""
+    found: dict[int, Places] = {}
+    for row in sorted(files, key=lambda row: natural(row["path"])):
+        found.setdefault(row["content_id"], Places([], row["mtime_ns"])).paths.append(row["path"])
+    return found
+
+
+def document_row(row: sqlite3.Row, lying: Places, facets: Facets, parent: DocumentRow | None) -> DocumentRow:
+    """A row of `reads` as a struct."""
+    paths, tail, kind, meta = lying.paths, row["tail"], Kind(row["kind"]), json.loads(row["meta"])
+    date, source = dated(kind, meta, lying.mtime_ns, parent)
+    return DocumentRow(
+        id=row["id"],
+        parent_id=row["parent_id"],
+        parent="" if row["parent_id"] is None else paths[0] + row["parent_tail"],
+        path=paths[0] + tail,
+        also=tuple(path + tail for path in paths[1:]),
+        kind=kind,
+        title=row["title"],
+        status=Status(row["status"]),
+        reason=row["reason"],
+        pages=row["pages"],
+        tokens=row["tokens"],
+        sha256=row["sha256"],
+        size=row["size"],
+        meta=meta,
+        thread=row["thread_id"],
+        identity=f"{row['message_id']} {row['body_hash']}" if row["body_hash"] else "",
+        date=date,
+        dated=source,
+        tags=facets.tags(kind, paths, tail, meta, parent),
+    )
