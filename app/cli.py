@@ -32,6 +32,7 @@ COMMANDS = {
     "show": ("library", "Print a document's pages as they were read."),
     "search": ("library", "Find pages by their words."),
     "rm": ("library", "Take documents out of a collection."),
+    "library": ("upkeep", "Check, rebuild, back up and restore the library."),
     "ask": ("ask", "Ask a question; the answer cites document and page."),
     "chat": ("ask", "Open the terminal interface."),
     "store": ("store", "List, fill, check, pin and evict what has been read and is kept."),

@@ -29,6 +29,7 @@ from unabridged.ingest.limits import Limits
 from unabridged.ingest.pace import Pace
 from unabridged.ingest.paths import shown, stored
 from unabridged.ingest.position import Partway
+from unabridged.ingest.reindex import refresh_index
 from unabridged.ingest.roots import Given, Top
 from unabridged.ingest.rows import AddItem, FileDone, Progress
 from unabridged.ingest.scan import Scan
@@ -109,7 +110,7 @@ class _Adding:
             storing.drop_unfinished(connection)
             writes.drop_orphans(connection)
             self._collection = writes.ensure_collection(connection, collection)
-        writes.refresh_index(connection)
+        refresh_index(connection)
         self._scan = Scan(connection, self._collection, fetcher.wants)
         self._filing = Filing(connection, self._collection, tokenizer, fetcher.steps, self._scan.seen)
         self._done = 0

@@ -17,7 +17,7 @@ from unabridged.ingest.index_text import INDEX_VERSION
 Step = Callable[[Any], None]  # takes a sqlite_utils.Database
 
 # Every character that is not a space belongs to a word: `index_text` has already cut and folded the text.
-_TOKENIZE = "unicode61 remove_diacritics 0 categories 'L* M* N* P* S* Co Cn Cs Cf'"
+TOKENIZE = "unicode61 remove_diacritics 0 categories 'L* M* N* P* S* Co Cn Cs Cf'"
 
 
 def m001_files_and_contents(db: Any) -> None:
@@ -101,7 +101,7 @@ def m002_documents_and_pages(db: Any) -> None:
 def m003_search(db: Any) -> None:
     """The index over pages. Contentless: the text is stored once, in `pages`; what was indexed is computed again
     from it when a page goes, hence the record of which version of `index_text` made the index."""
-    db.execute(f"CREATE VIRTUAL TABLE page_index USING fts5(main, joined, content='', tokenize=\"{_TOKENIZE}\")")
+    db.execute(f"CREATE VIRTUAL TABLE page_index USING fts5(main, joined, content='', tokenize=\"{TOKENIZE}\")")
     db.execute("CREATE VIRTUAL TABLE page_terms USING fts5vocab(page_index, row)")
     db.execute("CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
     db.execute("INSERT INTO settings VALUES ('index_version', ?)", [INDEX_VERSION])

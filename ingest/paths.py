@@ -1,4 +1,4 @@
-"""Paths as text: how they are stored, ordered and matched. Touches no file."""
+"""Paths as text: how they are stored, ordered and matched. Touches no file, but to find one of an odd name."""
 
 import os
 import re
@@ -7,6 +7,7 @@ from fnmatch import translate
 from pathlib import Path
 
 _GLOB = re.compile(r"[*?\[]")
+_ESCAPED = re.compile(r"\\x([89a-f][0-9a-f])")
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -18,6 +19,13 @@ def shown(path: str | Path) -> str:
 def stored(path: str) -> str:
     """As `shown`, for a path that is absolute already."""
     return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def on_disk(path: str) -> str:
+    """The path of the disk that a stored one stands for: one of the two that `\\xNN` in it may mean."""
+    if _ESCAPED.search(path) and not os.path.lexists(path):
+        return _ESCAPED.sub(lambda found: os.fsdecode(bytes([int(found[1], 16)])), path)
+    return path
 
 
 def natural(path: str) -> tuple[tuple[tuple[int, int, str], ...], str]:

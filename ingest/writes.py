@@ -14,8 +14,8 @@ from unabridged.ingest import messages, reads
 from unabridged.ingest.database import transaction
 from unabridged.ingest.document import Part
 from unabridged.ingest.errors import DocumentNotFound
-from unabridged.ingest.index_text import INDEX_VERSION, index_text
-from unabridged.ingest.paths import Patterns
+from unabridged.ingest.index_text import index_text
+from unabridged.ingest.paths import Patterns, on_disk
 from unabridged.ingest.reads import page_row
 from unabridged.ingest.rows import Change, Composing
 
@@ -112,7 +112,7 @@ def _folded(name: str) -> str:
 def gone(path: str) -> bool:
     """Whether nothing lies at a stored path any more. A folder that cannot be entered is no proof of that."""
     try:
-        os.lstat(path)
+        os.lstat(on_disk(path))
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
@@ -232,15 +232,3 @@ def index_page(connection: sqlite3.Connection, page_id: int, text: str, parts: I
     """Makes a page findable."""
     main, joined = index_text(text, parts)
     connection.execute("INSERT INTO page_index (rowid, main, joined) VALUES (?, ?, ?)", (page_id, main, joined))
-
-
-def refresh_index(connection: sqlite3.Connection) -> None:
-    """Builds the index anew where another version of `index_text` made it."""
-    row = connection.execute("SELECT value FROM settings WHERE key = 'index_version'").fetchone()
-    if row["value"] == INDEX_VERSION:
-        return
-    with transaction(connection):
-        connection.execute("INSERT INTO page_index (page_index) VALUES ('delete-all')")
-        for page in connection.execute("SELECT * FROM pages ORDER BY id"):
-            index_page(connection, page["id"], page["text"], page_row(page).parts)
-        connection.execute("UPDATE settings SET value = ? WHERE key = 'index_version'", (INDEX_VERSION,))

@@ -31,6 +31,12 @@ class Tally:
         if item.change != "removed":
             self.statuses[item.status] += 1
 
+    def join(self, other: "Tally") -> None:
+        """Counts what another addition counted."""
+        self.statuses += other.statuses
+        self.changes += other.changes
+        self.ignored += other.ignored
+
     def unread(self) -> int:
         """Files that were not read in full."""
         return sum(count for status, count in self.statuses.items() if status != "read")

@@ -160,7 +160,7 @@ def test_rank_without_any_known_word_is_empty(library: Library) -> None:
 
 
 def test_the_index_is_built_anew_when_its_version_changes(library: Library, tmp_path: Path) -> None:
-    from unabridged.ingest.writes import refresh_index
+    from unabridged.ingest.reindex import refresh_index
 
     _store(library, "a.txt", ["some text"])
     library.connection.execute("UPDATE settings SET value = '0' WHERE key = 'index_version'")

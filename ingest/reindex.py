@@ -1,0 +1,37 @@
+"""Makes the search index anew from the stored pages, and what else is computed from them. One transaction: until its
+end everybody finds what there was before.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+
+from unabridged.ingest import messages
+from unabridged.ingest.database import transaction
+from unabridged.ingest.index_text import INDEX_VERSION
+from unabridged.ingest.reads import page_row
+from unabridged.ingest.writes import index_page
+
+_SAY_EVERY = 500
+
+
+def reindex(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
+    """Pages done and pages in all, now and then. The generator must be run to its end."""
+    with transaction(connection):
+        total = connection.execute("SELECT COUNT(*) FROM pages").fetchone()[0]
+        connection.execute("INSERT INTO page_index (page_index) VALUES ('delete-all')")
+        for done, page in enumerate(connection.execute("SELECT * FROM pages ORDER BY id")):
+            index_page(connection, page["id"], page["text"], page_row(page).parts)
+            if done % _SAY_EVERY == 0:
+                yield done, total
+        messages.refresh(connection)
+        connection.execute("UPDATE settings SET value = ? WHERE key = 'index_version'", (INDEX_VERSION,))
+    connection.execute("INSERT INTO page_index (page_index) VALUES ('optimize')")
+    yield total, total
+
+
+def refresh_index(connection: sqlite3.Connection) -> None:
+    """Makes the index anew where another version of `index_text` made it."""
+    row = connection.execute("SELECT value FROM settings WHERE key = 'index_version'").fetchone()
+    if row["value"] != INDEX_VERSION:
+        for _ in reindex(connection):
+            pass
