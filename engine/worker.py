@@ -23,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from unabridged.engine.alone import be_alone
 from unabridged.engine.backend import Backend
 from unabridged.engine.errors import Cancelled, EngineUnavailable, InternalError
 from unabridged.engine.events import Cancel, Event, Finished, Generate, Queued, Request, Token, Usage
@@ -244,4 +245,5 @@ def _close(steps: Iterator[Event | None]) -> None:
 
 
 if __name__ == "__main__":
+    be_alone()
     sys.exit(main())

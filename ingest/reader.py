@@ -1,8 +1,8 @@
 """The process that reads files: `python -m unabridged.ingest.reader LIMITS`, driven by `worker` over its two pipes.
 
 It parses hostile input, so it holds nothing worth stealing and may do little: user files are opened read-only, no file
-can be written (RLIMIT_FSIZE 0), memory is bounded, and the kernel ends it when a page takes too much processor time.
-One file at a time; the process is reused for the next.
+can be written (RLIMIT_FSIZE 0), there is no network, memory is bounded, and the kernel ends it when a page takes too
+much processor time. One file at a time; the process is reused for the next.
 """
 
 import errno
@@ -26,6 +26,7 @@ from unabridged.ingest.extract import guarded, read_source, reader_of
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.normalise import normalise
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
+from unabridged.models.no_network import give_up
 
 
 def main() -> None:
@@ -181,4 +182,5 @@ def _unopened(name: str, reading: Reading, reason: str) -> Iterator[Item]:
 
 
 if __name__ == "__main__":
+    give_up()
     main()
