@@ -84,12 +84,13 @@ def attribution(lines: list[str], kinds: Kinds, end: int) -> int | None:
         if begin < 0 or kinds[begin] is not None or not 0 < len(lines[begin].strip()) <= _ATTRIBUTION:
             return None
         whole = " ".join(line.strip() for line in lines[begin:end])
-        if _attributes(whole):
+        if attributes(whole):
             return _opening(lines, kinds, begin)
     return None
 
 
-def _attributes(text: str) -> bool:
+def attributes(text: str) -> bool:
+    """Whether a text of one line says who is quoted below it."""
     said = bool(WROTE.search(text))
     return (said and (bool(DATED.search(text) or ADDRESSED.search(text)) or len(text) < 60)) or bool(
         ADDRESSED.search(text) and (DATED.search(text) or OPENS.match(text) or len(text) < 80)
