@@ -96,18 +96,16 @@ class _Body(Teller):
     notes: dict[tuple[str, str], str]
     page: int = 1
     cited: set[tuple[str, str]] = field(default_factory=set)
-    in_table: bool = False
+    last: str = ""  # "item" or "row", which stand together
     fresh: bool = True  # nothing stands on the page yet
 
-    def paragraph(self, text: str, level: int) -> None:
+    def paragraph(self, text: str, level: int, item: bool) -> None:
         if level and not self.printed:
             self.pager.label = f"section {one_line(text, 60)}"
-        self._put(f"{'#' * level} {one_line(text, 1_000)}" if level else text, "\n\n")
-        self.in_table = False
+        self._put(f"{'#' * level} {one_line(text, 1_000)}" if level else text, "item" if item and not level else "")
 
     def row(self, cells: list[str]) -> None:
-        self._put("\t".join(cell.replace("\n", " ").replace("\t", " ") for cell in cells), self._row_gap())
-        self.in_table = True
+        self._put("\t".join(cell.replace("\n", " ").replace("\t", " ") for cell in cells), "row")
 
     def hidden(self, text: str) -> None:
         self.pager.aside(PartKind.HIDDEN, text)
@@ -139,12 +137,10 @@ class _Body(Teller):
             if key not in self.cited:
                 self.pager.aside(PartKind.NOTE, text)
 
-    def _row_gap(self) -> str:
-        return "\n" if self.in_table else "\n\n"
-
-    def _put(self, text: str, gap: str) -> None:
+    def _put(self, text: str, what: str) -> None:
         before = self.pager.number
-        self.pager.add(text, gap)
+        self.pager.add(text, "\n" if what and what == self.last else "\n\n")
+        self.last = what
         self.fresh = False
         if self.printed and self.pager.number != before:
             self.pager.label = str(self.page)
@@ -156,7 +152,7 @@ class _Notes(Teller):
 
     found: list[str] = field(default_factory=list)
 
-    def paragraph(self, text: str, level: int) -> None:
+    def paragraph(self, text: str, level: int, item: bool) -> None:
         self.found.append(text)
 
     def row(self, cells: list[str]) -> None:

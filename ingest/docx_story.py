@@ -21,8 +21,8 @@ _HYPHENS = {"noBreakHyphen": "-", "softHyphen": "", "tab": "\t", "cr": "\n", "pt
 class Teller(Protocol):
     """Where the text goes."""
 
-    def paragraph(self, text: str, level: int) -> None:
-        """A paragraph; `level` from 1 for a heading."""
+    def paragraph(self, text: str, level: int, item: bool) -> None:
+        """A paragraph; `level` from 1 for a heading, `item` of a list."""
 
     def row(self, cells: list[str]) -> None:
         """A row of a table."""
@@ -169,13 +169,14 @@ class Story:
     def _tell(self) -> None:
         """Tells what the paragraph has so far."""
         paragraph = self._paragraphs[-1]
-        body = "".join(paragraph.pieces).strip(" \n")
+        body, item = "".join(paragraph.pieces).strip(" \n"), False
         paragraph.pieces.clear()
         if not body.strip():
             return
         if not paragraph.numbered:
             paragraph.numbered = True
             mark = self._number(paragraph)
+            item = bool(mark)
             body = f"{mark} {body}" if mark else body
         if self._cells:
             self._cells[-1].append(body)
@@ -183,7 +184,7 @@ class Story:
         level = self._styles.heading(paragraph.style)
         if paragraph.outline is not None:
             level = min(6, paragraph.outline + 1) if paragraph.outline < 9 else 0
-        self._teller.paragraph(body, level)
+        self._teller.paragraph(body, level, item)
 
     def _number(self, paragraph: _Paragraph) -> str:
         list_id, level = self._styles.numbering(paragraph.style)
@@ -303,6 +304,6 @@ class Story:
             self._teller.page_break(True)
         if len(row) == 1:
             for text in row[0]:
-                self._teller.paragraph(text, 0)
+                self._teller.paragraph(text, 0, False)
         elif any(row):
             self._teller.row([" ".join(cell) for cell in row])

@@ -5,7 +5,7 @@ of that part alone.
 """
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -43,22 +43,22 @@ class Package:
         self.notes: list[str] = [archive.damage] if archive.damage else []
         self._left = _TEXT_BYTES
 
-    def feed(self, part: str, handler: Handler) -> Iterator[None]:
+    def feed(self, part: str, handler: Handler, prefixes: Mapping[str, str] | None = None) -> Iterator[None]:
         """A part's XML to a handler. What cannot be read becomes a note; a bomb raises Unreadable."""
         member = self.zip.find(part)
         if member is None:
             self.notes.append(f"{part} is missing")
             return
         try:
-            yield from feed(self._counted(member), handler)
+            yield from feed(self._counted(member), handler, prefixes)
         except ZipBomb as error:
             raise Unreadable(Status.TOO_LARGE, f"{part} {error}") from error
         except (XmlError, ZipError) as error:
             self.notes.append(f"{part}: {error}")
 
-    def read(self, part: str, handler: Handler) -> None:
+    def read(self, part: str, handler: Handler, prefixes: Mapping[str, str] | None = None) -> None:
         """All of a part at once, where nothing comes of it in between."""
-        for _ in self.feed(part, handler):
+        for _ in self.feed(part, handler, prefixes):
             pass
 
     def relations(self, part: str) -> list[Relation]:

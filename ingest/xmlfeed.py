@@ -4,7 +4,7 @@ Names reach the handler without their namespaces ("p" for "w:p"): what a part of
 lies, and the namespaces of strict, transitional and prefixed dialects differ.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 from xml.parsers import expat
 
@@ -29,13 +29,15 @@ class Handler(Protocol):
         """Characters between tags; a run of them may come in several pieces."""
 
 
-def feed(pieces: Iterator[bytes], handler: Handler) -> Iterator[None]:
-    """Parses `pieces`, giving way after each. Raises XmlError."""
+def feed(pieces: Iterator[bytes], handler: Handler, prefixes: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Parses `pieces`, giving way after each. Names of a namespace that contains a key of `prefixes` get its value in
+    front, where names of several would be the same. Raises XmlError."""
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     parser.buffer_size = _BUFFER
     local: dict[str, str] = {}
     depth = 0
+    prefixed = tuple((prefixes or {}).items())
 
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth
@@ -44,7 +46,8 @@ def feed(pieces: Iterator[bytes], handler: Handler) -> Iterator[None]:
             raise XmlError(f"XML nested more than {_DEPTH:,} levels deep")
         short = local.get(name)
         if short is None:
-            short = local[name] = name.rpartition(" ")[2]
+            space, _, short = name.rpartition(" ")
+            short = local[name] = next((mark for key, mark in prefixed if key in space), "") + short
         handler.start(short, attributes)
 
     def end(name: str) -> None:
