@@ -3,6 +3,8 @@
 A file that reaches a limit still ends in a status and a reason, and keeps the pages that were read before.
 """
 
+from typing import Literal
+
 import msgspec
 
 MIB = 1 << 20
@@ -26,3 +28,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 10  # attachments within attachments
     parts: int = 1_000  # parts of one message, attachments of one file
     header_bytes: int = 64 * 1024  # of one header field
+    ocr: Literal["auto", "off", "all"] = "auto"  # recognise no image, those without usable text, or all
+    ocr_languages: tuple[str, ...] = ()  # as tesseract names them; none: what is installed
+    ocr_seconds: float = 60.0  # CPU seconds of recognising one page, beside what the file may take

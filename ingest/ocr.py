@@ -1,0 +1,96 @@
+"""Text out of images of pages, by what is installed for it: tesseract, or RapidOCR of the extra `[ocr]`.
+
+    gray = Gray(width, height, rows, dpi)
+    found = recognise(gray, limits)         # text in reading order, confidence, which engine
+
+`recognise` never raises for an image: what went wrong is `failure`. Engines are looked for once a process, and loaded
+with the first page. Where both are installed tesseract reads, and RapidOCR is asked for what it read badly. An image is
+turned upright before: skew by `ocr_image`, quarter turns by the engines.
+"""
+
+import importlib.util
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from unabridged.ingest.limits import Limits
+from unabridged.ingest.ocr_image import Gray
+
+_NOISE = 0.35  # confidence below which what came out is no text
+
+INSTALL = "install Debian's tesseract-ocr, or unabridged[ocr]"
+
+
+class OcrFailed(Exception):
+    """An image could not be recognised; the message says why, for people."""
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What was found in an image. No text and no failure: there is none in it. `confidence` is the engine's own, 0 to
+    1, by the length of words; `extractor` its name, version and languages. `doubtful`: for this engine that is little,
+    so that another is asked and the page is reported."""
+
+    text: str = ""
+    confidence: float = 0.0
+    extractor: str = ""
+    doubtful: bool = False
+    failure: str = ""
+
+
+Engine = Callable[[Gray, Limits], Recognised]
+
+
+def missing(limits: Limits) -> str:
+    """Why no image is read here, with the way out; "" where images are."""
+    if limits.ocr == "off":
+        return "OCR is off: set ingest.ocr to auto"
+    return "" if installed() else f"without OCR: {INSTALL}"
+
+
+@cache
+def installed() -> tuple[str, ...]:
+    """The engines that are there, the first choice first."""
+    found = []
+    if shutil.which("tesseract"):
+        found.append("tesseract")
+    if importlib.util.find_spec("rapidocr") and importlib.util.find_spec("onnxruntime"):
+        found.append("rapidocr")
+    return tuple(found)
+
+
+def recognise(image: Gray, limits: Limits) -> Recognised:
+    """The text of an image. Takes seconds; at most `limits.ocr_seconds` of processor time for each engine."""
+    if why := missing(limits):
+        return Recognised(failure=why)
+    from unabridged.ingest.ocr_image import straightened
+
+    image = straightened(image)
+    best = Recognised(failure="nothing is installed that recognises it")
+    for name in installed():
+        found = _tried(_engine(name), image, limits)
+        if found.text and not found.doubtful:
+            return found
+        if best.failure or len(found.text) * found.confidence > len(best.text) * best.confidence:
+            best = found
+    if best.text and best.confidence < _NOISE:
+        return Recognised(extractor=best.extractor)
+    return best
+
+
+def _tried(engine: Engine, image: Gray, limits: Limits) -> Recognised:
+    try:
+        return engine(image, limits)
+    except OcrFailed as error:
+        return Recognised(failure=str(error))
+
+
+def _engine(name: str) -> Engine:
+    if name == "tesseract":
+        from unabridged.ingest.ocr_tesseract import read
+
+        return read
+    from unabridged.ingest.ocr_rapid import read as read_rapid
+
+    return read_rapid
