@@ -25,6 +25,7 @@ from unabridged.engine.gpu.host_memory import HostMemory, Place
 from unabridged.engine.gpu.kernels.pages import Paged
 from unabridged.engine.gpu.tables import Tables
 from unabridged.engine.kv.blocks import BLOCK, Blocks, Run, copy_parts, packed_bytes
+from unabridged.engine.kv.format import aligned
 
 # FP8 holds numbers to 448 times these. Un-rotated keys of known models reach about 100 and values about 30, and numbers
 # below a 64th of a scale lose digits.
@@ -174,12 +175,13 @@ class GpuPool:
         """See blocks.Pool."""
         if self._host is not None:
             return self._places(self._host, runs)
-        return [memoryview(bytearray(packed_bytes(self, runs)))]
+        # Its pages appear where they are written: by those who read files, not here.
+        return [aligned(packed_bytes(self, runs))]
 
     def arrived(self, runs: Sequence[Run], places: Sequence[memoryview]) -> None:
         """See blocks.Pool. The index is brought up to date."""
         if self._host is None:
-            self._unpack(runs, torch.frombuffer(places[0], dtype=torch.uint8))
+            self._unpack(runs, torch.frombuffer(places[0], dtype=torch.uint8, count=packed_bytes(self, runs)))
         for run in runs if self._indexes else ():
             self._encode(run)
 
