@@ -78,7 +78,13 @@ class AddFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     collection: str = "default"
     composition: Composing | None = None  # how the collection is read from now on; None: as before
     password: str | None = None  # tried on every file that wants one; never stored
+    passwords: tuple[str, ...] = ()  # further ones; files that lack one are read again when there are some
     force: bool = False  # read unchanged files again
+
+    @property
+    def all_passwords(self) -> tuple[str, ...]:
+        """`password` and `passwords`."""
+        return (*((self.password,) if self.password else ()), *self.passwords)
 
 
 class ReadCollection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

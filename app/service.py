@@ -125,7 +125,7 @@ class Service:
         from unabridged.ingest.add import add, readers
 
         options = msgspec.structs.replace(
-            options_of(self.settings.ingest), password=wanted.password, force=wanted.force
+            options_of(self.settings.ingest), passwords=wanted.all_passwords, force=wanted.force
         )
         try:
             tokenizer = (await self.assistant()).tokenizer

@@ -48,7 +48,7 @@ class AddOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     limits: Limits = Limits()
     jobs: int = 0  # files read at a time; 0: one per core, at most 4
-    password: str | None = None  # tried on every file that wants one; never stored
+    passwords: tuple[str, ...] = ()  # tried on what is locked, in this order; never stored
     force: bool = False  # read unchanged files again
     hidden: bool | None = None  # names that begin with a dot too
     gitignore: bool | None = None  # heed .gitignore files too
@@ -84,7 +84,7 @@ def add(
             library.lock(),
             closing(connect(library.path)) as connection,
             workers or readers(options) as reading,
-            closing(Fetcher(library.path, reading, options.password, options.force)) as fetcher,
+            closing(Fetcher(library.path, reading, options.passwords, options.force)) as fetcher,
         ):
             adding = _Adding(connection, collection, tokenizer, fetcher, library.path.parent)
             yield from adding.run(paths, options, reading.count)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -48,10 +48,10 @@ def weigh(step: Step) -> int:
 class Fetcher:
     """The steps of files. Safe to use from several threads; `close` at the end."""
 
-    def __init__(self, database: Path, workers: Workers, password: str | None, force: bool) -> None:
+    def __init__(self, database: Path, workers: Workers, passwords: Sequence[str], force: bool) -> None:
         self._database = database
         self._workers = workers
-        self._password = password
+        self._passwords = tuple(passwords)
         self._force = force
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
@@ -67,7 +67,7 @@ class Fetcher:
 
     def wants(self, content: sqlite3.Row) -> bool:
         """Whether a content that is stored should be read again though its bytes are the same."""
-        return self._force or bool(self._password and content["locked"])
+        return self._force or bool(self._passwords and content["locked"])
 
     def steps(self, path: str, reread: bool) -> Iterator[Step]:
         """A `Hashed`, the items unless the library has them, and how the file lies there afterwards; or a `Problem`."""
@@ -87,7 +87,7 @@ class Fetcher:
 
     def _read(self, found: Found) -> Iterator[Step]:
         announced: list[int] = []
-        for item in self._workers.read(Path(found.path), self._password, expect=announced.append):
+        for item in self._workers.read(Path(found.path), self._passwords, expect=announced.append):
             if announced:
                 yield Announced(announced.pop())
             yield item

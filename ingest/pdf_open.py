@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from unabridged.ingest import salvage
+from unabridged.ingest import pdf_password, salvage
 from unabridged.ingest.document import Status
 from unabridged.ingest.normalise import normalise
 from unabridged.ingest.pdf_fallback import Fallback
@@ -111,9 +111,10 @@ def open_pdf(data: bytes, reading: Reading) -> Pdf:
     """The document. Raises Unreadable when it needs a password, or no page can be had."""
     if not data:
         raise Unreadable(Status.DAMAGED, "the file is empty")
-    fallback = Fallback(data, reading.password)
+    password = pdf_password.opening(data, reading.passwords)
+    fallback = Fallback(data, password)
     limit = reading.limits.pages
-    document, error = pdfium(data, reading.password)
+    document, error = pdfium(data, password)
     if document is not None and len(document):
         return _checked(Pdf(data, document, fallback, min(len(document), limit), limit))
     _ask_for_password(fallback, error, reading)
@@ -163,7 +164,7 @@ def _rebuilt(data: bytes, fallback: Fallback, limit: int) -> Pdf | None:
 def _ask_for_password(fallback: Fallback, error: str, reading: Reading) -> None:
     # pdfium's last error may be of another file: it is believed only where the file says that it is encrypted.
     if fallback.needs_password() or ("assword" in error and b"/Encrypt" in fallback.data and not fallback.pages()):
-        reason = "the password given does not open it" if reading.password else "needs a password"
+        reason = "no password given opens it" if reading.passwords else "needs a password"
         raise Unreadable(Status.NEEDS_PASSWORD, reason)
 
 

@@ -76,9 +76,14 @@ class Meter:
         """CPU seconds of this file."""
         return time.process_time() - self.start
 
-    def arm(self) -> None:
+    def allow(self, seconds: float) -> None:
+        """The step that runs may take so much longer, and the file with it."""
+        self.start += seconds
+        self.arm(self.limits.page_seconds + seconds)
+
+    def arm(self, seconds: float | None = None) -> None:
         """Gives the next step its time."""
-        _soften(resource.RLIMIT_CPU, math.ceil(time.process_time() + self.limits.page_seconds))
+        _soften(resource.RLIMIT_CPU, math.ceil(time.process_time() + (seconds or self.limits.page_seconds)))
 
     def step(self, item: Item) -> bool:
         """Counts what came; False when the file has used up its time."""
@@ -100,8 +105,9 @@ def serve(request: wire.Read, limits: Limits, replies: BinaryIO) -> None:
     reading = Reading(
         limits=limits,
         child=read_source,
-        password=request.password,
+        passwords=request.passwords,
         expect=lambda ref, pages: send(wire.Expect(ref=ref, pages=pages)),
+        allow=meter.allow,
         skip=request.skip,
         first_ref=request.first_ref,
     )

@@ -61,22 +61,19 @@ class Place:
 @dataclass
 class Reading:
     """The reading of one file. `expect(ref, pages)` tells the outside how many pages are to come, so that it can
-    account for them should this process be stopped; `child` reads a document that lies inside another."""
+    account for them should this process be stopped; `allow(seconds)` asks for more processor time before slow work;
+    `child` reads a document that lies inside another."""
 
     limits: Limits
     child: Callable[["Source", "Reading", Place], Iterator[Item]]
-    password: str | None = None
+    passwords: tuple[str, ...] = ()  # tried on what is locked, in this order
     expect: Callable[[int, int], None] = lambda ref, pages: None
+    allow: Callable[[float], None] = lambda seconds: None
     skip: int = 0  # pages, or messages, of the file itself that were read, or given up, before
     first_ref: int = 1
     _refs: int = 0
     _parts: int = 0
     _bytes: int = 0
-
-    @property
-    def passwords(self) -> tuple[str, ...]:
-        """What may be tried on what is locked."""
-        return (self.password,) if self.password else ()
 
     def ref(self) -> int:
         """A number for a new document, unique within the file."""

@@ -12,7 +12,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     Documents inside it are numbered from `first_ref`."""
 
     path: bytes
-    password: str | None = None
+    passwords: tuple[str, ...] = ()
     skip: int = 0
     first_ref: int = 1
 

@@ -15,7 +15,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
@@ -166,7 +167,8 @@ class _Process:
         self._popen.kill()
         self._popen.wait()
         self._alive.remove(self._popen)
-        self._in.close()
+        with suppress(BrokenPipeError):  # what it was asked last has not gone out
+            self._in.close()
         self._out.close()
 
 
@@ -275,7 +277,7 @@ class Workers:
         self.close()
 
     def read(
-        self, path: Path, password: str | None = None, *, expect: Callable[[int], None] = lambda pages: None
+        self, path: Path, passwords: Sequence[str] = (), *, expect: Callable[[int], None] = lambda pages: None
     ) -> Generator[Item, None, None]:
         """The items of one file, as they come. Waits while all processes are busy. Leaving the iterator early ends the
         process that reads. `expect` is told how many pages the file has, where its reader knows it before. Raises
@@ -283,7 +285,7 @@ class Workers:
         process = self._slots.get()
         whole = False
         try:
-            reading = _FileReading(path.absolute(), password, self.limits, self._alive, process, expect)
+            reading = _FileReading(path.absolute(), passwords, self.limits, self._alive, process, expect)
             process = None
             try:
                 yield from reading.items()
@@ -317,14 +319,14 @@ class _FileReading:
     def __init__(
         self,
         path: Path,
-        password: str | None,
+        passwords: Sequence[str],
         limits: Limits,
         alive: _Alive,
         process: _Process | None,
         expect: Callable[[int], None],
     ) -> None:
         self.path = path
-        self.password = password
+        self.passwords = tuple(passwords)
         self.limits = limits
         self.alive = alive
         self.process = process
@@ -375,7 +377,7 @@ class _FileReading:
         elif self.replay:
             skip, first, drop, resumed = 0, 1, ledger.since, False
         self.replay = False
-        process.send(wire.Read(path=os.fsencode(self.path), password=self.password, skip=skip, first_ref=first))
+        process.send(wire.Read(path=os.fsencode(self.path), passwords=self.passwords, skip=skip, first_ref=first))
         while not isinstance(message := process.receive(self.limits.idle_seconds), wire.Done):
             if isinstance(message, wire.Expect):
                 self.ledger.announced[message.ref] = message.pages
@@ -411,7 +413,7 @@ class _FileReading:
         return self.process
 
 
-def read_file(path: Path, limits: Limits | None = None, password: str | None = None) -> Iterator[Item]:
+def read_file(path: Path, limits: Limits | None = None, passwords: Sequence[str] = ()) -> Iterator[Item]:
     """The items of one file, read in a process of its own."""
     with Workers(1, limits) as workers:
-        yield from workers.read(path, password)
+        yield from workers.read(path, passwords)

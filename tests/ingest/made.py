@@ -46,9 +46,15 @@ def data(writer: PdfWriter) -> bytes:
     return out.getvalue()
 
 
-def read(name: str, content: bytes, limits: Limits | None = None, password: str | None = None) -> list[Item]:
+def read(
+    name: str,
+    content: bytes,
+    limits: Limits | None = None,
+    password: str | None = None,
+    passwords: tuple[str, ...] = (),
+) -> list[Item]:
     """The items of a file, read in this process."""
-    reading = Reading(limits or Limits(), read_source, password=password)
+    reading = Reading(limits or Limits(), read_source, passwords=(*passwords, *([password] if password else [])))
     return list(read_source(Source(name, content), reading, Place()))
 
 

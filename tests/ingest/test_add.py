@@ -184,7 +184,7 @@ def test_a_password_opens_what_needed_one(library: Library, added: Adder, reads:
         writer.write(path)
     assert added(path)["locked.pdf"].status == "needs_password"
     assert added(path)["locked.pdf"].change == "unchanged"
-    done = added(path, password="secret")["locked.pdf"]
+    done = added(path, passwords=("secret",))["locked.pdf"]
     assert (done.status, done.change, len(reads)) == ("no_text", "changed", 2)
     assert len(library.documents()) == 1
 

@@ -192,7 +192,7 @@ def test_every_file_gives_what_its_manifest_expects(shared_data: Path) -> None:
             if locked:
                 assert end(items).status == Status.NEEDS_PASSWORD, name
             if locked and expected["password"] is not None:
-                items = list(workers.read(folder / name, expected["password"]))
+                items = list(workers.read(folder / name, [expected["password"]]))
                 assert end(items).status in (Status.READ, Status.PARTIAL), name
             if not locked:
                 differences |= {(name, what) for what in _differences(name, expected, items)}

@@ -66,7 +66,7 @@ def test_a_password_is_asked_for_and_used() -> None:
         Status.NEEDS_PASSWORD,
         "needs a password",
     )
-    assert end(read("a.pdf", locked, password="wrong")).reason == "the password given does not open it"
+    assert end(read("a.pdf", locked, password="wrong")).reason == "no password given opens it"
     assert text(read("a.pdf", locked, password="kestrel")) == "Locked text."
 
 
