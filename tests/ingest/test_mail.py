@@ -106,7 +106,7 @@ def test_signed_text_loses_its_armour() -> None:
     )
     items = read("a.eml", HEAD + signed)
     assert text(items).split("\n\n", 1)[1] == "Bees.\n-- "
-    assert opened(items)[0].meta["signed"] == "yes"
+    assert opened(items)[0].meta["signed"] == "PGP"
 
 
 def test_flowed_text_is_joined() -> None:
