@@ -9,20 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
-from unabridged.ingest.docx_story import Story, Teller
+from unabridged.ingest.docx_story import Story
 from unabridged.ingest.docx_styles import Lists, Styles
 from unabridged.ingest.embedded import children
 from unabridged.ingest.normalise import one_line
 from unabridged.ingest.opc import Drawing, Package
 from unabridged.ingest.pager import Pager
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
+from unabridged.ingest.word import Teller, WordPages
 from unabridged.ingest.xmlfeed import attribute
 from unabridged.ingest.zipfiles import Zip, ZipError
 
 EXTRACTOR = "docx 1"
-_PRINTED_PAGE = 6_000  # characters: most printed pages stay whole
 _RENDERED = b"lastRenderedPageBreak"
-_MARKS = {"footnote": "", "endnote": "e"}
 _DRAWINGS = ("chart", "diagramData")
 
 
@@ -62,7 +61,6 @@ def _body(package: Package, main: str, pager: Pager) -> Iterator[Item]:
         for part in package.related(main, kind)[:1]:
             package.read(part, handler)
     printed = _is_laid_out(package, main)
-    pager.target = _PRINTED_PAGE if printed else pager.target
     body = _Body(pager, printed, _notes(package, main, styles))
     _margins(package, main, styles, body)
     story = Story(body, styles, lists)
@@ -87,63 +85,21 @@ def _is_laid_out(package: Package, main: str) -> bool:
         return False  # said when it is read
 
 
-@dataclass
-class _Body(Teller):
-    """Puts the text into pages."""
+class _Body(WordPages):
+    """Puts the text into pages, and the notes where they are cited."""
 
-    pager: Pager
-    printed: bool
-    notes: dict[tuple[str, str], str]
-    page: int = 1
-    cited: set[tuple[str, str]] = field(default_factory=set)
-    last: str = ""  # "item" or "row", which stand together
-    fresh: bool = True  # nothing stands on the page yet
-
-    def paragraph(self, text: str, level: int, item: bool) -> None:
-        if level and not self.printed:
-            self.pager.label = f"section {one_line(text, 60)}"
-        self._put(f"{'#' * level} {one_line(text, 1_000)}" if level else text, "item" if item and not level else "")
-
-    def row(self, cells: list[str]) -> None:
-        self._put("\t".join(cell.replace("\n", " ").replace("\t", " ") for cell in cells), "row")
-
-    def hidden(self, text: str) -> None:
-        self.pager.aside(PartKind.HIDDEN, text)
+    def __init__(self, pager: Pager, printed: bool, notes: dict[tuple[str, str], str]) -> None:
+        super().__init__(pager, printed)
+        self._notes = notes
 
     def note(self, kind: str, mark: str) -> str:
-        text = self.notes.get((kind, mark))
-        if text is None or (kind, mark) in self.cited:
-            return ""
-        self.cited.add((kind, mark))
-        if kind == "comment":
-            self.pager.aside(PartKind.NOTE, text)
-            return ""
-        number = f"{_MARKS[kind]}{sum(1 for cited, _ in self.cited if cited == kind)}"
-        self.pager.aside(PartKind.NOTE, f"[^{number}] {text}")
-        return f"[^{number}]"
-
-    def page_break(self, rendered: bool) -> None:
-        if self.fresh:
-            return  # a break that somebody set, and Word's own for the same page
-        self.pager.close()
-        self.page += 1
-        self.fresh = True
-        if self.printed:
-            self.pager.label = str(self.page) if self.page != self.pager.number + 1 else ""
+        text = self._notes.pop((kind, mark), None)
+        return "" if text is None else self.cite(kind, text)
 
     def rest(self) -> None:
         """What nothing cites."""
-        for key, text in self.notes.items():
-            if key not in self.cited:
-                self.pager.aside(PartKind.NOTE, text)
-
-    def _put(self, text: str, what: str) -> None:
-        before = self.pager.number
-        self.pager.add(text, "\n" if what and what == self.last else "\n\n")
-        self.last = what
-        self.fresh = False
-        if self.printed and self.pager.number != before:
-            self.pager.label = str(self.page)
+        for text in self._notes.values():
+            self.pager.aside(PartKind.NOTE, text)
 
 
 @dataclass
@@ -164,7 +120,7 @@ class _Notes(Teller):
     def note(self, kind: str, mark: str) -> str:
         return ""
 
-    def page_break(self, rendered: bool) -> None:
+    def page_break(self) -> None:
         pass
 
 

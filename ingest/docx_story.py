@@ -7,34 +7,15 @@ formatted as hidden, is told apart; what was inserted is text.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from unabridged.ingest.docx_styles import Lists, Styles, number
 from unabridged.ingest.opc import on
+from unabridged.ingest.word import Teller
 from unabridged.ingest.xmlfeed import attribute
 
 _TINY = 4  # half points: two points cannot be read
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _HYPHENS = {"noBreakHyphen": "-", "softHyphen": "", "tab": "\t", "cr": "\n", "ptab": "\t"}
-
-
-class Teller(Protocol):
-    """Where the text goes."""
-
-    def paragraph(self, text: str, level: int, item: bool) -> None:
-        """A paragraph; `level` from 1 for a heading, `item` of a list."""
-
-    def row(self, cells: list[str]) -> None:
-        """A row of a table."""
-
-    def hidden(self, text: str) -> None:
-        """Text that is not shown, with the reason in front of it."""
-
-    def note(self, kind: str, mark: str) -> str:
-        """A note is cited here: "footnote", "endnote" or "comment". What stands for it in the text."""
-
-    def page_break(self, rendered: bool) -> None:
-        """A page ends: `rendered` where Word did so when it laid the document out."""
 
 
 @dataclass
@@ -90,7 +71,7 @@ class Story:
             "numId": self._list_id,
             "ilvl": self._list_level,
             "br": self._line_break,
-            "lastRenderedPageBreak": self._rendered_break,
+            "lastRenderedPageBreak": lambda _: self._page_break(),
             "pageBreakBefore": self._break_before,
             "sectPr": self._section,
             "type": self._section_type,
@@ -164,7 +145,7 @@ class Story:
             self._teller.hidden(f"Hidden text: {unseen}")
         self._unseen.clear()
         if paragraph.section_break and not self._cells:
-            self._teller.page_break(False)
+            self._teller.page_break()
 
     def _tell(self) -> None:
         """Tells what the paragraph has so far."""
@@ -190,7 +171,8 @@ class Story:
         list_id, level = self._styles.numbering(paragraph.style)
         list_id = list_id if paragraph.list_id is None else paragraph.list_id
         level = level if paragraph.list_level is None else paragraph.list_level
-        return self._lists.next(list_id, level) if list_id not in ("", "0") else ""
+        mark = self._lists.next(list_id, level) if list_id not in ("", "0") else ""
+        return "  " * level + mark if mark and mark.count(".") < 2 else mark
 
     def _begin_properties(self, _: dict[str, str]) -> None:
         self._properties += 1
@@ -240,24 +222,21 @@ class Story:
 
     def _line_break(self, attributes: dict[str, str]) -> None:
         if attribute(attributes, "type") == "page":
-            self._page_break(False)
+            self._page_break()
         else:
             self._say("\n")
 
-    def _rendered_break(self, _: dict[str, str]) -> None:
-        self._page_break(True)
-
     def _break_before(self, attributes: dict[str, str]) -> None:
         if on(attributes):
-            self._page_break(False)
+            self._page_break()
 
-    def _page_break(self, rendered: bool) -> None:
+    def _page_break(self) -> None:
         if self._cells:
             self._break = True
         elif len(self._paragraphs) <= 1 and not self._changes:
             if self._paragraphs:
                 self._tell()
-            self._teller.page_break(rendered)
+            self._teller.page_break()
 
     def _section(self, _: dict[str, str]) -> None:
         if self._paragraphs and self._properties:
@@ -301,7 +280,7 @@ class Story:
             return
         if self._break:
             self._break = False
-            self._teller.page_break(True)
+            self._teller.page_break()
         if len(row) == 1:
             for text in row[0]:
                 self._teller.paragraph(text, 0, False)
