@@ -14,7 +14,7 @@ MAIL = b"From: a@b.c\r\nSubject: Hello\r\nDate: Tue, 3 Mar 2026 09:15:00 +0100\r
         pytest.param(b"%PDF-1.7\n", "report.txt", Kind.PDF, id="pdf named txt"),
         pytest.param(b"junk\n%PDF-1.4\n", "a.pdf", Kind.PDF, id="junk before the header"),
         pytest.param(b"", "a.pdf", Kind.PDF, id="empty pdf"),
-        pytest.param(b"PK\x03\x04....word/document.xml", "report.pdf", Kind.OTHER, id="docx named pdf"),
+        pytest.param(b"PK\x03\x04....word/document.xml", "report.pdf", Kind.WORD, id="docx named pdf"),
         pytest.param(b"<!DOCTYPE html><html>", "report.pdf", Kind.HTML, id="html named pdf"),
         pytest.param(MAIL, "1772526900.M1P1.host,S=230:2,S", Kind.MESSAGE, id="maildir name"),
         pytest.param(MAIL, "note.txt", Kind.MESSAGE, id="message named txt"),
@@ -32,7 +32,18 @@ MAIL = b"From: a@b.c\r\nSubject: Hello\r\nDate: Tue, 3 Mar 2026 09:15:00 +0100\r
         pytest.param(b"<p>one</p>", "a.md", Kind.MARKDOWN, id="markdown with tags"),
         pytest.param(b"BZh is a name\n", "a.txt", Kind.TEXT, id="letters of a magic number"),
         pytest.param("会議は四月".encode("cp932"), "a.txt", Kind.TEXT, id="shift-jis"),
-        pytest.param(b"\x1f\x8b\x08\x00", "a.txt", Kind.OTHER, id="gzip named txt"),
+        pytest.param(b"\x1f\x8b\x08\x00", "a.txt", Kind.ARCHIVE, id="gzip named txt"),
+        pytest.param(b"PK\x03\x04....", "a", Kind.ARCHIVE, id="zip without a name"),
+        pytest.param(b"{\\rtf1\\ansi", "a.doc", Kind.WORD, id="rtf named doc"),
+        pytest.param(b"a\tb\n1\t2\n", "export.xls", Kind.SHEET, id="separated values named xls"),
+        pytest.param(b"<html><table><tr><td>1", "export.xls", Kind.HTML, id="html named xls"),
+        pytest.param(b"a;b\n1;2\n", "a.csv", Kind.SHEET, id="csv"),
+        pytest.param(b"import os\n", "a.py", Kind.CODE, id="code by name"),
+        pytest.param(b"#!/bin/sh\necho\n", "configure", Kind.CODE, id="code by its first line"),
+        pytest.param(b"<?php ?><html>", "a.php", Kind.CODE, id="code with markup"),
+        pytest.param(b'{"a": 1}', "a.json", Kind.TEXT, id="data"),
+        pytest.param(b"This is no zip file", "a.docx", Kind.TEXT, id="text named docx"),
+        pytest.param(bytes(range(256)) * 9, "a.docx", Kind.WORD, id="docx without its beginning"),
     ],
 )
 def test_the_kind_is_found(head: bytes, name: str, kind: Kind) -> None:
@@ -40,6 +51,5 @@ def test_the_kind_is_found(head: bytes, name: str, kind: Kind) -> None:
 
 
 def test_what_is_not_read_has_a_name_for_people() -> None:
-    assert detect(b"PK\x03\x04....word/document.xml", "a.docx").what == "Word document (.docx)"
-    assert detect(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a.msg").what == "Outlook message (.msg)"
+    assert detect(b"7z\xbc\xaf\x27\x1c", "a.7z").what == "7-Zip archive: unpack it first"
     assert detect(b"\x89PNG\r\n\x1a\n", "scan").what == "PNG image"
