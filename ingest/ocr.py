@@ -19,7 +19,7 @@ from unabridged.ingest.ocr_image import Gray
 
 _NOISE = 0.35  # confidence below which what came out is no text
 
-INSTALL = "install Debian's tesseract-ocr, or unabridged[ocr]"
+INSTALL = "install Debian's tesseract-ocr or unabridged[ocr]"
 
 
 class OcrFailed(Exception):
@@ -46,7 +46,7 @@ def missing(limits: Limits) -> str:
     """Why no image is read here, with the way out; "" where images are."""
     if limits.ocr == "off":
         return "OCR is off: set ingest.ocr to auto"
-    return "" if installed() else f"without OCR: {INSTALL}"
+    return "" if installed() else INSTALL
 
 
 @cache

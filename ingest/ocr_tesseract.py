@@ -35,7 +35,7 @@ def read(image: Gray, limits: Limits) -> Recognised:
     header = f"P5 {image.width} {image.height} 255\n".encode()
     answer = _run([*command, "-c", "tessedit_create_tsv=1"], header + image.rows, limits.ocr_seconds)
     text, confidence = words(answer.decode("utf-8", "replace"))
-    return Recognised(text, confidence, f"{version()} ({'+'.join(wanted)})", confidence < _DOUBT)
+    return Recognised(text, confidence, f"{version()} ({'+'.join(wanted)})", bool(text) and confidence < _DOUBT)
 
 
 def languages(wanted: Sequence[str]) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ kept. A file that neither opens is tried again with a mended end.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from unabridged.ingest import pdf_extra, quality
+from unabridged.ingest import pdf_extra, pdf_ocr, quality
 from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Part, PartKind, Status
 from unabridged.ingest.normalise import normalise
 from unabridged.ingest.pdf_open import Pdf, open_pdf
@@ -28,6 +28,8 @@ class _Progress:
     useless: int = 0
     flagged: dict[Flag, list[int]] = field(default_factory=dict)
     with_text: int = 0
+    doubtful: list[int] = field(default_factory=list)  # recognised, but hardly
+    failures: dict[str, list[int]] = field(default_factory=dict)  # why pages were not recognised
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class _Read:
     extractor: str
     notes: list[tuple[PartKind, str]]
     label: str
+    flags: tuple[Flag, ...] = ()
+    added: str = ""  # recognised beside a text layer
 
 
 def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
@@ -103,7 +107,35 @@ def _page(pdf: Pdf, progress: _Progress, ref: int, number: int, reading: Reading
         progress.flagged.setdefault(Flag.UNREAD, []).append(number)
         return Page(ref=ref, number=number, text="", label=pdf.label(number), flags=(Flag.UNREAD,), score=0.0)
     read = _Read(raw, text, score, extractor, notes, pdf.label(number))
+    read = replace(read, flags=_flags(read, reading.limits.page_chars))
+    if pdf_ocr.wanted(read.flags, raw.covered, reading):
+        read = _recognised(pdf, progress, number, read, reading)
     return _assemble(progress, ref, number, read, reading)
+
+
+def _recognised(pdf: Pdf, progress: _Progress, number: int, read: _Read, reading: Reading) -> _Read:
+    """The page with what stands in its image."""
+    with pdf.page(number) as page:
+        if page is None:
+            return read
+        found = pdf_ocr.recognised(page, reading)
+    if found.failure:
+        progress.failures.setdefault(found.failure, []).append(number)
+        return read
+    rest = tuple(flag for flag in read.flags if flag not in (Flag.SCANNED, Flag.GARBLED))
+    if found.doubtful:
+        progress.doubtful.append(number)
+    if Flag.SCANNED not in read.flags and Flag.GARBLED not in read.flags:
+        more = pdf_ocr.added(read.text, found.text)
+        return replace(read, added=more, flags=(Flag.OCR, *rest) if more else rest)
+    if not found.text:
+        flags = read.flags if read.text else (Flag.EMPTY, *rest)
+        return replace(read, flags=flags, extractor=f"{read.extractor}, {found.extractor}")
+    keep = read.text if Flag.SCANNED in read.flags else ""  # a stamp on a scan; nonsense is replaced
+    more = pdf_ocr.added(keep, found.text)
+    text, more = (keep, more) if keep else (found.text, "")
+    score, extractor = round(found.confidence, 3), found.extractor
+    return replace(read, text=text, added=more, score=score, extractor=extractor, flags=(Flag.OCR, *rest))
 
 
 def _best(
@@ -128,17 +160,18 @@ def _assemble(progress: _Progress, ref: int, number: int, read: _Read, reading: 
     """Visible text, then notes, form values and hidden text, each labelled."""
     limit = reading.limits.page_chars
     text, parts = read.text[:limit], []
-    sections = [*read.notes]
+    sections = [(PartKind.OCR, read.added)] if read.added else []
+    sections += read.notes
     if hidden := normalise(read.raw.hidden[:limit]).strip():
         sections.append((PartKind.HIDDEN, hidden))
     for kind, section in sections:
         text += "\n" if text else ""
         parts.append(Part(kind, len(text), len(text) + len(section)))
         text += section
-    flags = _flags(read, len(read.text) > limit, bool(hidden))
+    flags = read.flags
     for flag in flags:
         progress.flagged.setdefault(flag, []).append(number)
-    progress.with_text += bool(read.text or read.notes) and Flag.GARBLED not in flags
+    progress.with_text += bool(read.text or read.notes or read.added) and Flag.GARBLED not in flags
     return Page(
         ref=ref,
         number=number,
@@ -151,7 +184,7 @@ def _assemble(progress: _Progress, ref: int, number: int, read: _Read, reading: 
     )
 
 
-def _flags(read: _Read, cut: bool, hidden: bool) -> tuple[Flag, ...]:
+def _flags(read: _Read, limit: int) -> tuple[Flag, ...]:
     flags = []
     if read.raw.images and (not read.text or (len(read.text) < _CAPTION and read.raw.covered > _COVERED)):
         flags.append(Flag.SCANNED)
@@ -159,9 +192,9 @@ def _flags(read: _Read, cut: bool, hidden: bool) -> tuple[Flag, ...]:
         flags.append(Flag.EMPTY)
     elif read.score < quality.BAD:
         flags.append(Flag.GARBLED)
-    if hidden:
+    if normalise(read.raw.hidden[:limit]).strip():
         flags.append(Flag.HIDDEN)
-    if cut:
+    if len(read.text) > limit:
         flags.append(Flag.CUT)
     return tuple(flags)
 
@@ -191,6 +224,9 @@ def _closed(pdf: Pdf, progress: _Progress, ref: int) -> Closed:
     for flag, what in words.items():
         if numbers := progress.flagged.get(flag):
             said.append(f"{spoken(numbers)} {what}")
+    said += [f"{spoken(numbers)} not recognised: {why}" for why, numbers in progress.failures.items()]
+    if progress.doubtful:
+        said.append(f"{spoken(progress.doubtful)} recognised with doubt")
     status = _status(pdf, progress)
     if status == Status.NO_TEXT and not said:
         said.append("no text on its pages")
@@ -199,7 +235,9 @@ def _closed(pdf: Pdf, progress: _Progress, ref: int) -> Closed:
 
 def _status(pdf: Pdf, progress: _Progress) -> Status:
     flagged = progress.flagged
-    bad = any(flagged.get(flag) for flag in (Flag.UNREAD, Flag.SCANNED, Flag.GARBLED, Flag.CUT))
+    bad = bool(progress.doubtful) or any(
+        flagged.get(flag) for flag in (Flag.UNREAD, Flag.SCANNED, Flag.GARBLED, Flag.CUT)
+    )
     if not progress.with_text:
         return Status.DAMAGED if flagged.get(Flag.UNREAD) else Status.NO_TEXT
     return Status.PARTIAL if bad or pdf.damaged else Status.READ
