@@ -19,6 +19,8 @@ class Detected(NamedTuple):
 
 _READ: tuple[tuple[bytes, Detected], ...] = (
     (b"{\\rtf", Detected(Kind.WORD, reader="rtf")),
+    (b"\x78\x9f\x3e\x22", Detected(Kind.MESSAGE, reader="winmail")),
+    (b"!BDN", Detected(Kind.MAILBOX, reader="pst")),
     (b"\x1f\x8b", Detected(Kind.ARCHIVE, reader="tarball")),
     (b"BZh", Detected(Kind.ARCHIVE, reader="tarball")),
     (b"\xfd7zXZ\x00", Detected(Kind.ARCHIVE, reader="tarball")),
@@ -49,8 +51,6 @@ _NAMED: tuple[tuple[bytes, str], ...] = (
     (b"SQLite format 3\x00", "SQLite database"),
     (b"\x00\x01\x00\x00Standard Jet DB", "Access database: export its tables"),
     (b"\x00\x01\x00\x00Standard ACE DB", "Access database: export its tables"),
-    (b"!BDN", "Outlook mailbox (.pst)"),
-    (b"\x78\x9f\x3e\x22", "Outlook attachment container (winmail.dat)"),
     (b"%!PS", "PostScript file: convert it to PDF"),
     (b"\xc5\xd0\xd3\xc6", "PostScript file: convert it to PDF"),
     (b"ID3", "MP3 audio"),

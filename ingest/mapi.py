@@ -15,7 +15,7 @@ STRING8, UNICODE, BINARY, OBJECT = 0x001E, 0x001F, 0x0102, 0x000D
 MULTIPLE = 0x1000  # added to the type of a list
 NAMED = 0x8000  # ids from here on mean what the container's table of names says
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
-_CODEPAGE, _BODY_CODEPAGE = 0x3FFD, 0x3FDE
+_CODEPAGE, _BODY_CODEPAGE, _LANGUAGE = 0x3FFD, 0x3FDE, 0x3FF1
 _CODEPAGES = {
     1200: "utf-16-le",
     20127: "ascii",
@@ -34,6 +34,27 @@ _CODEPAGES = {
     65001: "utf-8",
     **{28590 + part: f"iso-8859-{part}" for part in (*range(1, 10), 13, 15)},
 }
+
+
+# Where an object has no codepage, the language that it was written in tells one.
+_LANGUAGES = {0x404: 950, 0x804: 936, 0xC04: 950, 0x411: 932, 0x412: 949, 0x419: 1251, 0x422: 1251, 0x408: 1253}
+_LANGUAGES |= {0x41F: 1254, 0x40D: 1255, 0x401: 1256, 0x425: 1257, 0x426: 1257, 0x427: 1257, 0x42A: 1258, 0x41E: 874}
+_LANGUAGES |= dict.fromkeys((0x405, 0x40E, 0x415, 0x418, 0x41A, 0x41B, 0x424), 1250)
+_NAMES = 20_000
+
+
+def names(entries: bytes, strings: bytes) -> dict[int, int | str]:
+    """What the ids of named properties stand for, from the two streams in which .msg and .pst list them."""
+    found: dict[int, int | str] = {}
+    for start in range(0, min(len(entries) - 7, 8 * _NAMES), 8):
+        value = int.from_bytes(entries[start : start + 4], "little")
+        number = NAMED + int.from_bytes(entries[start + 6 : start + 8], "little")
+        if entries[start + 4] & 1:
+            size = int.from_bytes(strings[value : value + 4], "little")
+            found[number] = strings[value + 4 : value + 4 + min(size, 500)].decode("utf-16-le", "replace")
+        else:
+            found[number] = value
+    return found
 
 
 @dataclass
@@ -100,9 +121,15 @@ class Record:
 
     def codepage(self, body: bool = False) -> str:
         """The charset of 8-bit text, "" where the object does not say."""
-        keys = (_BODY_CODEPAGE, _CODEPAGE) if body else (_CODEPAGE, _BODY_CODEPAGE)
-        number = next((number for key in keys if (number := self.number(key))), 0)
+        own, of_body = self.number(_CODEPAGE), self.number(_BODY_CODEPAGE)
+        number = of_body or own if body else own or _LANGUAGES.get(self.number(_LANGUAGE), 0) or of_body
         return _CODEPAGES.get(number, f"cp{number}") if number > 0 else ""
+
+    def inherit(self, outer: "Record") -> None:
+        """Takes over what a recipient or an attachment is not told of its charset."""
+        for key in (_CODEPAGE, _BODY_CODEPAGE, _LANGUAGE):
+            if key in outer.properties:
+                self.properties.setdefault(key, outer.properties[key])
 
     def _found(self, key: int | str) -> tuple[int, bytes] | None:
         return self.properties.get(key) if isinstance(key, int) and key < NAMED else self.named.get(key)

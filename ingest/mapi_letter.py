@@ -11,11 +11,10 @@ from unabridged.ingest.limits import Limits
 from unabridged.ingest.mail_facts import facts as header_facts
 from unabridged.ingest.mail_facts import thread_index
 from unabridged.ingest.mapi import Record
-from unabridged.ingest.normalise import normalise
 from unabridged.ingest.pdf_extra import safe_name
 from unabridged.ingest.reading import Place, Reading, Source
 
-_HEADERS, _CLASS, _SUBJECT = 0x007D, 0x001A, 0x0037
+_HEADERS, _CLASS, _SUBJECT, _TOPIC = 0x007D, 0x001A, 0x0037, 0x0070
 _SUBMITTED, _DELIVERED, _CREATED = 0x0039, 0x0E06, 0x3007
 _BODY, _HTML, _RTF = 0x1000, 0x1013, 0x1009
 _DATA, _METHOD, _LONG_NAME, _NAME, _SHOWN_NAME = 0x3701, 0x3705, 0x3707, 0x3704, 0x3001
@@ -23,10 +22,14 @@ _MIME, _CONTENT_ID, _PATHS = 0x370E, 0x3712, (0x370D, 0x3708)
 _LINKED = frozenset({2, 3, 4, 7})  # methods: the file lies elsewhere
 _SENDERS = ((0x0042, (0x5D02, 0x5D0A, 0x0065)), (0x0C1A, (0x5D01, 0x0C1F)))
 _LISTS = ((1, "to", 0x0E04), (2, "cc", 0x0E03), (3, "bcc", 0x0E02))
+_MAIL = ("ipm.note", "ipm.microsoft mail.note")
+_REPORT = (("Report", 0x1001), ("Original subject", 0x0049), ("Original sent", 0x004E), ("Reported", 0x0032))
 _STUB = 200  # characters of plain text that may be a stub beside far more HTML
 _FIELDS: dict[str, tuple[tuple[str, int], ...]] = {
     "ipm.appointment": (("Start", 0x820D), ("End", 0x820E), ("Location", 0x8208)),
     "ipm.schedule": (("Start", 0x820D), ("End", 0x820E), ("Location", 0x8208)),
+    "ipm.microsoft mail.read receipt": _REPORT,
+    "report.": _REPORT,
     "ipm.task": (("Start", 0x8104), ("Due", 0x8105), ("Owner", 0x811F)),
     "ipm.contact": (
         ("Name", 0x3001),
@@ -59,7 +62,7 @@ def facts(record: Record, dated: tuple[tuple[str, str], ...] = ()) -> dict[str, 
     headers = record.text(_HEADERS)
     known = header_facts(mime.parse(headers.encode())) if ":" in headers else {}
     own = {
-        "subject": record.line(_SUBJECT),
+        "subject": record.line(_SUBJECT) or record.line(_TOPIC),
         "from": _sender(record),
         **_lists(record),
         **_date(record, dated),
@@ -67,14 +70,14 @@ def facts(record: Record, dated: tuple[tuple[str, str], ...] = ()) -> dict[str, 
         "in_reply_to": record.line(0x1042, 500).strip("<>"),
         "references": record.line(0x1039, 5_000).replace("<", "").replace(">", ""),
         "thread_index": thread_index(record.raw(0x0071)),
-        "thread_topic": record.line(0x0070),
+        "thread_topic": record.line(_TOPIC),
         "flags": _flags(record),
         "labels": ", ".join(part for part in record.text("Keywords").split("\0") if part),
     }
     if "date" in known:
         own = {key: value for key, value in own.items() if not key.startswith("date")}
     kind = record.line(_CLASS, 100)
-    if kind and not kind.lower().startswith("ipm.note"):
+    if kind and not kind.lower().startswith(_MAIL):
         own["class"] = kind
     return {**known, **{key: value for key, value in own.items() if value and key not in known}}
 
@@ -179,7 +182,11 @@ def _body(record: Record, limits: Limits, found: Content) -> str:
             return page.text
     if plain.strip():
         return plain
-    return _rich(lzfu.rtf(record.raw(_RTF), limits.document_chars), found)
+    from unabridged.ingest import mapi_rtf  # a parser that few messages need
+
+    shown, hidden = mapi_rtf.rendered(lzfu.rtf(record.raw(_RTF), limits.document_chars))
+    found.hidden += [hidden] if hidden else []
+    return shown
 
 
 def _attach(one: Record, found: Content, kind: str) -> None:
@@ -201,8 +208,3 @@ def _attach(one: Record, found: Content, kind: str) -> None:
         found.attachments.append(Attachment("signed.eml", wrapped, message=True))
     elif data or not one.notes:
         found.attachments.append(Attachment(name, data))
-
-
-def _rich(data: bytes, found: Content) -> str:
-    """The text of a body in RTF."""
-    return normalise(data.decode("cp1252", "replace")) if data else ""

@@ -50,7 +50,7 @@ def record(data: bytes, limits: Limits) -> Record:
         else:
             _put(message, attribute)
     for one in message.attachments:
-        one.properties.setdefault(0x3FFD, message.properties.get(0x3FFD, (mapi.INTEGER, b"\0\0\0\0")))
+        one.inherit(message)
     message.notes = list(dict.fromkeys(message.notes))
     return message
 
