@@ -59,6 +59,7 @@ class Container:
             return
         if self._outer:
             self._reading.fresh()
+            self._reading.coming(name)
         try:
             data = load(self._allow(size))
             self._left -= len(data)

@@ -31,6 +31,10 @@ class Kind(StrEnum):
     OTHER = "other"  # a type we do not read: kept so that it is listed
 
 
+# Read in place, whatever their size, one child after another: reading goes on behind a child that cannot be read.
+CONTAINERS = frozenset({Kind.MAILBOX, Kind.ARCHIVE})
+
+
 class Status(StrEnum):
     """How reading ended. Everything but READ carries a reason."""
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from unabridged.ingest.database import connect
 from unabridged.ingest.detect import HEAD, detect
-from unabridged.ingest.document import Item, Kind, Page, Status
+from unabridged.ingest.document import CONTAINERS, Item, Page, Status
 from unabridged.ingest.walk import Found, Problem, look
 from unabridged.ingest.worker import Workers
 
@@ -97,8 +97,8 @@ class Fetcher:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         with os.fdopen(os.open(found.path, flags), "rb") as file:
             if found.size > self._workers.limits.file_bytes:
-                # Only mailboxes are read at any size: the others end as too large, by name and size alone.
-                if detect(file.read(HEAD) or b"", Path(found.path).name).kind is not Kind.MAILBOX:
+                # Only containers are read at any size: the others end as too large, by name and size alone.
+                if detect(file.read(HEAD) or b"", Path(found.path).name).kind not in CONTAINERS:
                     return None
                 file.seek(0)
             return self._digest(file)

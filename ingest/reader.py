@@ -21,7 +21,7 @@ import msgspec
 
 from unabridged.ingest import wire
 from unabridged.ingest.detect import HEAD, detect
-from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
+from unabridged.ingest.document import CONTAINERS, Closed, Item, Kind, Opened, Status
 from unabridged.ingest.extract import guarded, read_source, reader_of
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.normalise import normalise
@@ -108,6 +108,7 @@ def serve(request: wire.Read, limits: Limits, replies: BinaryIO) -> None:
         passwords=request.passwords,
         expect=lambda ref, pages: send(wire.Expect(ref=ref, pages=pages)),
         allow=meter.allow,
+        coming=lambda name: send(wire.Coming(name=name)),
         skip=request.skip,
         first_ref=request.first_ref,
     )
@@ -167,7 +168,7 @@ def _read_open(file: BufferedReader, name: str, reading: Reading) -> Iterator[It
         reason = f"{found.what}: not read in this version"
         yield from _refused(source, Kind.OTHER, reading, Status.UNSUPPORTED, reason)
         return
-    if found.kind not in (Kind.MAILBOX, Kind.OTHER):
+    if found.kind not in (*CONTAINERS, Kind.OTHER):
         if size > limit:
             reason = f"{size >> 20:,} MB: files of more than {limit >> 20:,} MB are not read"
             yield from _refused(source, found.kind, reading, Status.TOO_LARGE, reason)

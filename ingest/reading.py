@@ -69,7 +69,8 @@ class Reading:
     passwords: tuple[str, ...] = ()  # tried on what is locked, in this order
     expect: Callable[[int, int], None] = lambda ref, pages: None
     allow: Callable[[float], None] = lambda seconds: None
-    skip: int = 0  # pages, or messages, of the file itself that were read, or given up, before
+    coming: Callable[[str], None] = lambda name: None  # the name of an archive's file that is to be read next
+    skip: int = 0  # pages, messages, or files of an archive, of the file itself that were read, or given up, before
     first_ref: int = 1
     _refs: int = 0
     _parts: int = 0

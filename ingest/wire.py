@@ -24,6 +24,12 @@ class Expect(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     pages: int
 
 
+class Coming(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The next child of the archive has this name, should it end the process."""
+
+    name: str
+
+
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The process is ready to read."""
 
@@ -35,7 +41,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     cpu_seconds: float
 
 
-Reply = Opened | Page | Closed | Expect | Started | Done
+Reply = Opened | Page | Closed | Expect | Coming | Started | Done
 
 decode_read = msgspec.msgpack.Decoder(Read).decode
 decode_reply = msgspec.msgpack.Decoder(Reply).decode

@@ -24,7 +24,7 @@ from typing import IO, cast
 import msgspec
 
 from unabridged.ingest import wire
-from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Status
+from unabridged.ingest.document import CONTAINERS, Closed, Flag, Item, Kind, Opened, Page, Status
 from unabridged.ingest.errors import ReaderUnavailable, ReadingAborted
 from unabridged.ingest.limits import Limits
 
@@ -195,6 +195,7 @@ class _Ledger:
         self.messages = 0  # of a mailbox, begun
         self.since = 0  # items since the file, or the message of a mailbox, began
         self.message_ref = 0
+        self.coming = ""  # the name of the archive's file that is read next
 
     def follow(self, item: Item) -> None:
         """Keeps the books."""
@@ -202,7 +203,7 @@ class _Ledger:
             self.open[item.ref] = 0
             self.refs = max(self.refs, item.ref + 1)
             self.kind = self.kind or item.kind
-            if self.kind == Kind.MAILBOX and item.parent == 0:
+            if self.kind in CONTAINERS and item.parent == 0:
                 self.messages += 1
                 self.since, self.message_ref = 0, item.ref
         elif isinstance(item, Page):
@@ -212,19 +213,19 @@ class _Ledger:
         self.since += 1
 
     def done(self) -> int:
-        """Pages of a PDF, or messages of a mailbox, that are dealt with."""
-        return self.messages if self.kind == Kind.MAILBOX else self.open.get(0, 0)
+        """Pages of a PDF, or children of a container, that are dealt with."""
+        return self.messages if self.kind in CONTAINERS else self.open.get(0, 0)
 
     def untorn(self) -> bool:
         """Reading could go on in another process from where it stopped."""
         if self.kind is None:
             return True
-        return list(self.open) == [0] and (self.kind == Kind.MAILBOX or (self.kind == Kind.PDF and self.refs == 1))
+        return list(self.open) == [0] and (self.kind in CONTAINERS or (self.kind == Kind.PDF and self.refs == 1))
 
     def sacrifice(self, reason: str) -> list[Item]:
         """The items that stand for the page or message that ended the process, so that the rest can be read; none
         where reading cannot go on."""
-        if self.kind == Kind.MAILBOX and 0 in self.open:
+        if self.kind in CONTAINERS and 0 in self.open:
             return self._lost_message(reason)
         if self.kind == Kind.PDF and list(self.open) == [0] and self.open[0] + 1 < self.announced.get(0, 0):
             return [Page(ref=0, number=self.open[0] + 1, text="", flags=(Flag.UNREAD,), score=0.0)]
@@ -234,9 +235,10 @@ class _Ledger:
         inner = [ref for ref in self.open if ref != 0]
         if inner:
             return list(self._settled(inner, reason))
-        name = str(self.messages + 1)
+        name = self.coming or str(self.messages + 1)
+        kind = Kind.MESSAGE if self.kind == Kind.MAILBOX else Kind.OTHER
         return [
-            Opened(ref=self.refs, parent=0, name=name, kind=Kind.MESSAGE),
+            Opened(ref=self.refs, parent=0, name=name, kind=kind),
             Closed(ref=self.refs, status=Status.DAMAGED, reason=reason),
         ]
 
@@ -355,7 +357,7 @@ class _FileReading:
             for item in owed:
                 self.ledger.follow(item)
                 yield item
-            what = "message" if self.ledger.kind == Kind.MAILBOX else "page"
+            what = {Kind.MAILBOX: "message", Kind.ARCHIVE: "file"}.get(self.ledger.kind or Kind.OTHER, "page")
             self.lost.append(f"{what} {self.ledger.done():,} unread: {reason}")
 
     def _once_more(self) -> bool:
@@ -363,7 +365,7 @@ class _FileReading:
         beginning, and what came before is not passed on twice."""
         place = (self.ledger.done(), self.ledger.since)
         torn = not self.ledger.untorn()
-        if place == self.resumed_at or (torn and self.lost and self.ledger.kind != Kind.MAILBOX):
+        if place == self.resumed_at or (torn and self.lost and self.ledger.kind not in CONTAINERS):
             return False
         self.resumed_at, self.replay = place, torn
         return True
@@ -372,7 +374,7 @@ class _FileReading:
         self.process = process = self.process or _started(self.limits, self.alive)
         ledger, resumed, drop = self.ledger, self.ledger.kind is not None, 0
         skip, first = ledger.done(), max(1, ledger.refs)
-        if self.replay and ledger.kind == Kind.MAILBOX:
+        if self.replay and ledger.kind in CONTAINERS:
             skip, first, drop = ledger.messages - 1, ledger.message_ref, ledger.since
         elif self.replay:
             skip, first, drop, resumed = 0, 1, ledger.since, False
@@ -383,6 +385,8 @@ class _FileReading:
                 self.ledger.announced[message.ref] = message.pages
                 if message.ref == 0:
                     self.expect(message.pages)
+            elif isinstance(message, wire.Coming):
+                self.ledger.coming = message.name
             elif isinstance(message, Opened | Page | Closed):
                 if resumed and isinstance(message, Opened) and message.ref == 0:
                     continue
