@@ -24,6 +24,7 @@ from unabridged.app.prompt import Prompt
 from unabridged.app.reading_ahead import Ahead, Reach
 from unabridged.app.receipt import announcement, receipt
 from unabridged.app.routing import Ask, Limits, Plan, Planner
+from unabridged.app.selection import meant
 from unabridged.engine.errors import BadRequest, ContextTooLong
 from unabridged.engine.events import (
     AttentionChoice,
@@ -40,6 +41,7 @@ from unabridged.engine.events import (
     Usage,
     pack_ids,
 )
+from unabridged.ingest.filters import Filter
 
 if TYPE_CHECKING:
     from unabridged.app.conversations import Conversations
@@ -177,10 +179,11 @@ class Assistant:
                 "unabridged config set engine.backend torch",
             )
         limits = self._limits(ready, 0, self.settings.answer.max_tokens)
+        where = Filter(patterns=patterns)
 
         async def find() -> Reach:
-            every, unread = await self._planned(self._planner.everything, collection, patterns, limits.section)
-            asked = Ask(collection, patterns, "", self.settings.answer.mode)
+            every, unread = await self._planned(self._planner.everything, collection, where, limits.section)
+            asked = Ask(collection, where, "", self.settings.answer.mode)
             composition = await self._planned(self._planner.composition, asked, limits)
             return Reach(collection, tuple(every), tuple(unread), composition)
 
@@ -248,7 +251,7 @@ class Assistant:
                 tokens=len(conversation.ids) + question.sampling.max_tokens,
                 limit=ready.max_context,
             )
-        asked = Ask(question.collection, question.documents, _query(history, question.text), question.mode)
+        asked = Ask(question.collection, meant(question), _query(history, question.text), question.mode)
         plan = await self._planned(self._planner.plan, asked, limits)
         if ready.engine == "llama-cpp":
             # It has one sequence and reads everything in order.

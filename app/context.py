@@ -1,12 +1,7 @@
-"""Lays documents out as the model reads them, and keeps the way back from a token's position to a page's characters.
+"""What of documents is in context, and the way back from a token's position to a page's characters.
 
-A document becomes sections: stretches of at most `limit` tokens that begin with a line naming document and pages. A
-document that fits is one section; longer ones are cut between pages, and a page that is longer than a section near the
-end of a sentence. Sections depend on their own document only, so what was read of it stays valid whatever is added to
-the collection beside it; documents never share one, so that changing a mail never costs reading its neighbours again,
-and a short mail is composed alone at the cost of its name, some ten tokens.
-
-Knows the library's rows and token ids; knows neither the engine nor the prompt.
+A document becomes sections (`app.cutting`), which stand behind each other in a layout. Knows the library's rows and
+token ids; knows neither the engine nor the prompt.
 """
 
 from array import array
@@ -17,20 +12,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from unabridged.app.events import LeftOut
-from unabridged.app.sentences import passages
-from unabridged.ingest.document import Flag, Kind, Status
+from unabridged.ingest.document import Flag, Status
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library
     from unabridged.ingest.rows import DocumentRow, PageRow
     from unabridged.ingest.tokens import PageTokens
-    from unabridged.models.tokenizer import Tokenizer
 
-# A cut page ends at a sentence when one ends in the last third of the section.
-_SEARCH_BACK = 3
-_NAME = 80
-_SEPARATOR = "\n"
-_END = "\n\n"
 # Document, page and first token of a section.
 Key = tuple[int, int, int]
 _UNREAD = {
@@ -73,6 +61,8 @@ class Section:
     document: "DocumentRow"
     pieces: tuple[Piece, ...]
     ids: "array[int]" = field(repr=False)
+    repeated: int = 0
+    """Tokens of quotations that were left out of it."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -143,94 +133,6 @@ class Layout:
                 low, high = max(piece.at, position - start), min(piece.end, end - start)
                 if low < high:
                     yield Place(section.document.id, piece.page, *piece.characters(low, high))
-
-
-def sections(document: "DocumentRow", library: "Library", tokenizer: "Tokenizer", limit: int) -> list[Section]:
-    """The sections of a document, none longer than `limit` tokens. Blocking. Raises DocumentNotFound."""
-    from unabridged.ingest.tokens import tokens
-
-    cutter = _Cutter(document, library, tokenizer, limit)
-    for page in tokens(library, document.id, tokenizer).pages:
-        cutter.add(page)
-    return cutter.done()
-
-
-class _Cutter:
-    """Fills sections page by page."""
-
-    def __init__(self, document: "DocumentRow", library: "Library", tokenizer: "Tokenizer", limit: int) -> None:
-        self._document = document
-        self._library = library
-        self._tokenizer = tokenizer
-        self._between = tokenizer.encode(_SEPARATOR)
-        self._after = tokenizer.encode(_END)
-        # The longest header that any section of this document can have.
-        longest = header(document, [max(1, document.pages - 1), max(2, document.pages)])
-        self._room = limit - len(tokenizer.encode(longest)) - len(self._after)
-        self._sections: list[Section] = []
-        self._stretch: list[tuple[PageTokens, int, int]] = []
-        self._filled = 0
-
-    def add(self, page: "PageTokens") -> None:
-        count = len(page.ids)
-        if not count:
-            return
-        if self._filled and self._filled + len(self._between) + count > self._room:
-            self._close()
-        if count <= self._room:
-            self._put(page, 0, count)
-            return
-        for first, last in self._cuts(page):
-            self._put(page, first, last)
-            if last < count:
-                self._close()
-
-    def done(self) -> list[Section]:
-        if self._stretch:
-            self._close()
-        return self._sections
-
-    def _put(self, page: "PageTokens", first: int, last: int) -> None:
-        self._filled += (len(self._between) if self._stretch else 0) + last - first
-        self._stretch.append((page, first, last))
-
-    def _cuts(self, page: "PageTokens") -> Iterator[tuple[int, int]]:
-        """Spans of tokens that cover the page, each ending with a sentence where that is possible."""
-        text = self._library.page(self._document.id, page.number).text
-        ends = [end for _, end in passages(text)]
-        first, count = 0, len(page.ids)
-        while count - first > self._room:
-            last = first + self._room
-            fitting = bisect_right(ends, page.ends[last - 1])
-            cut = bisect_right(page.ends, ends[fitting - 1]) if fitting else first
-            last = cut if cut > last - self._room // _SEARCH_BACK else last
-            yield first, last
-            first = last
-        yield first, count
-
-    def _close(self) -> None:
-        pages = list(dict.fromkeys(page.number for page, _, _ in self._stretch))
-        ids = array("i", self._tokenizer.encode(header(self._document, pages)))
-        pieces: list[Piece] = []
-        for page, first, last in self._stretch:
-            if pieces:
-                ids.extend(self._between)
-            pieces.append(Piece(page, first, last, len(ids)))
-            ids.extend(page.ids[first:last])
-        ids.extend(self._after)
-        self._sections.append(Section(self._document, tuple(pieces), ids))
-        self._stretch, self._filled = [], 0
-
-
-def header(document: "DocumentRow", pages: Sequence[int]) -> str:
-    """The line that tells the model what it reads: "[contract.pdf, Master agreement, pages 3-5]". A message brings its
-    subject, sender and date as the first lines of its text."""
-    parts = [display_name(document)[-_NAME:]]
-    if document.kind is not Kind.MESSAGE and document.title and document.title not in parts[0]:
-        parts.append(" ".join(document.title.split())[:_NAME])
-    if document.kind is Kind.PDF:
-        parts.append(f"pages {pages[0]}-{pages[-1]}" if len(pages) > 1 else f"page {pages[0]}")
-    return f"[{', '.join(parts)}]\n"
 
 
 def display_name(document: "DocumentRow") -> str:

@@ -24,12 +24,20 @@ class Turn(msgspec.Struct, frozen=True):
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked. `documents` are glob patterns or substrings of document paths; none means all of the collection.
-    `conversation` continues a stored one; `history` is for stateless callers (the OpenAI endpoint) and is not stored.
+    `sender` ("from" in JSON) to `thread` narrow it further (ingest.filters). `conversation` continues a stored one;
+    `history` is for stateless callers (the OpenAI endpoint) and is not stored.
     """
 
     text: str
     collection: str = "default"
     documents: tuple[str, ...] = ()
+    sender: str = msgspec.field(default="", name="from")
+    recipient: str = msgspec.field(default="", name="to")
+    since: str = ""
+    until: str = ""
+    tags: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    thread: str = ""
     mode: Literal["auto", "whole", "focused"] = "auto"
     conversation: str | None = None
     history: tuple[Turn, ...] = ()
@@ -108,6 +116,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     finish: Literal["stop", "length", "cancelled"]
     fetched: Fetched | None = None
     composition: Composition = "composable"  # how documents were read: each by itself, or all as one text
+    repeated: int = 0  # tokens of quotations that were left out, since the messages that they quote are in context
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()  # anything a careful reader should know
 

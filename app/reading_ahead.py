@@ -191,7 +191,7 @@ class _Reading:
 
 
 def _left_out(every: "Sequence[Section]", fitting: "Sequence[Section]", outlook: Outlook) -> list[LeftOut]:
-    from unabridged.app.routing import not_chosen
+    from unabridged.app.choosing import not_chosen
 
     reason = (
         f"its KV does not fit: of {outlook.size:,} bytes the store has room for {outlook.room:,} (setting "

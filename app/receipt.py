@@ -38,6 +38,7 @@ def receipt(
         finish=finished.reason,
         fetched=None if report.bus is None else fetched(report.bus),
         composition=plan.composition,
+        repeated=sum(section.repeated for section in layout.sections),
         left_out=plan.left_out,
         notes=notes,
     )

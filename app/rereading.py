@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from unabridged.app.context import display_name, readable
 from unabridged.app.output import count
+from unabridged.app.selection import in_order
 from unabridged.ingest.errors import CollectionNotFound
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Rereading:
             return False
 
     def _documents(self) -> "list[DocumentRow]":
-        return [row for row in self._library.documents(self._collection) if readable(row)]
+        return in_order(row for row in self._library.documents(self._collection) if readable(row))
 
 
 def _behind_the_first_change(before: "list[DocumentRow]", after: "list[DocumentRow]") -> str:

@@ -10,25 +10,27 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any, Literal
 
-from unabridged.app.context import Key, Section, display_name, ranges, readable, sections, unread
-from unabridged.app.errors import NothingToRead
+from unabridged.app.choosing import fitting, nearest, not_chosen, shown_text, size, together
+from unabridged.app.context import Key, Section, display_name, readable
+from unabridged.app.cutting import sections
 from unabridged.app.events import Composition, LeftOut
 from unabridged.app.hints import hints
+from unabridged.app.selection import Selection, select
+from unabridged.app.unrepeated import without_repeats
 from unabridged.app.words import terms
 from unabridged.ingest.errors import DocumentNotFound
+from unabridged.ingest.filters import Filter
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library
-    from unabridged.ingest.rows import DocumentRow, PageRow
+    from unabridged.ingest.repeats import Repeat
+    from unabridged.ingest.rows import DocumentRow
     from unabridged.models.tokenizer import Tokenizer
 
 Mode = Literal["whole", "focused"]
 
 # Pages that focused mode looks at for each section that it will read.
 _CANDIDATES = 48
-# Short sections (mails) share the room of one long one, while they match at least this well compared with the best.
-_CLOSE = 0.85
-_TIED = 0.97
 # Models that were not measured: from this size on they are trusted with many documents at once.
 _LARGE = 3_000_000_000
 # Tokens whose sections are kept at hand between questions, about 16 bytes each.
@@ -36,8 +38,6 @@ _KEPT = 4_000_000
 # Tokens of a collection that "auto" reads as one text. Over about half as many more is found so than in documents that
 # were read by themselves (docs/decisions/0020-composable.md), and a change costs reading so many again at most.
 _ONE_TEXT = 8192
-# The engine hands out memory in blocks; each section may waste most of one.
-_BLOCK = 64
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Ask:
     """What is asked of which documents."""
 
     collection: str
-    patterns: tuple[str, ...]
+    where: Filter
     query: str
     mode: Literal["auto", "whole", "focused"]
 
@@ -89,33 +89,35 @@ class Planner:
         self._tokenizer = tokenizer
         self._defaults = defaults
         self._parameters = parameters
-        self._kept: OrderedDict[tuple[int, int], list[Section]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, tuple[Repeat, ...]], list[Section]] = OrderedDict()
 
     def plan(self, ask: Ask, limits: Limits) -> Plan:
-        """Raises CollectionNotFound and NothingToRead."""
-        documents = self._library.documents(ask.collection, ask.patterns, tokenizer=self._tokenizer.id)
-        readables = [document for document in documents if readable(document)]
-        if not readables:
-            raise _nothing(ask.collection, ask.patterns, len(documents))
-        total = sum(self._tokens(document) for document in readables)
+        """Raises CollectionNotFound, FilterInvalid and NothingToRead."""
+        selection = select(self._library, ask.collection, ask.where, self._tokenizer.id)
+        total = sum(self._tokens(document) for document in selection.documents)
         mode, why = self._mode(ask, limits, total)
-        skipped = unread(documents, self._library)
         if mode == "whole":
-            chosen, left_out, notes = self._whole(ask, limits, readables)
+            chosen, left_out, notes = self._whole(ask, limits, selection)
         else:
-            chosen, left_out, notes = self._focused(ask, limits, readables)
-        composition = self._composition(ask.collection, mode, limits)
-        return Plan(mode, why, tuple(chosen), (*left_out, *skipped), tuple(notes), len(readables), composition)
+            chosen, left_out, notes = self._focused(ask, limits, selection)
+        if repeated := sum(section.repeated for section in chosen):
+            notes.append(f"{repeated:,} tokens of quotations were left out: the messages that they quote are read")
+        return Plan(
+            mode,
+            why,
+            tuple(chosen),
+            (*left_out, *selection.left_out),
+            tuple(notes),
+            len(selection.documents),
+            self._composition(ask.collection, mode, limits),
+        )
 
-    def everything(self, collection: str, patterns: tuple[str, ...], limit: int) -> tuple[list[Section], list[LeftOut]]:
-        """All sections of a collection's documents, in the order of whole mode, and what has no text. Raises
-        CollectionNotFound and NothingToRead."""
-        documents = self._library.documents(collection, patterns, tokenizer=self._tokenizer.id)
-        readables = [document for document in documents if readable(document)]
-        if not readables:
-            raise _nothing(collection, patterns, len(documents))
-        every = [section for document in readables for section in self.sections(document, limit)]
-        return every, unread(documents, self._library)
+    def everything(self, collection: str, where: Filter, limit: int) -> tuple[list[Section], list[LeftOut]]:
+        """All sections of a collection's documents, in the order of whole mode, and what is not read. Raises
+        CollectionNotFound, FilterInvalid and NothingToRead."""
+        selection = select(self._library, collection, where, self._tokenizer.id)
+        every = [section for document in selection.documents for section in self.sections(document, limit)]
+        return self._unrepeated(every, selection, limit), list(selection.left_out)
 
     def composition(self, ask: Ask, limits: Limits) -> Composition:
         """How the documents of a collection are read for such questions. Raises CollectionNotFound."""
@@ -131,20 +133,26 @@ class Planner:
             narrowed = ids if len(ids) <= _CANDIDATES else ()
             ranked = {hit[:2] for hit in self._library.rank(question, collection, _CANDIDATES, narrowed)}
             pages = [(section, page) for section, page in pages if (section.document.id, page) in ranked]
-        texts = [_text(section, self._library.page(section.document.id, page)) for section, page in pages]
+        texts = [shown_text(section, self._library.page(section.document.id, page)) for section, page in pages]
         return hints(question, texts, most)
 
-    def sections(self, document: "DocumentRow", limit: int) -> list[Section]:
-        """The sections of one document; of one that was removed meanwhile, none."""
-        key = (document.id, limit)
+    def sections(self, document: "DocumentRow", limit: int, repeats: "tuple[Repeat, ...]" = ()) -> list[Section]:
+        """The sections of one document without `repeats`; of one that was removed meanwhile, none."""
+        key = (document.id, limit, repeats)
         if key not in self._kept:
             try:
-                self._kept[key] = sections(document, self._library, self._tokenizer, limit)
+                self._kept[key] = sections(document, self._library, self._tokenizer, limit, repeats)
             except DocumentNotFound:
                 return []
             self._shrink()
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def _unrepeated(self, chosen: Sequence[Section], selection: Selection, limit: int) -> list[Section]:
+        def cut(document: "DocumentRow", repeats: "tuple[Repeat, ...]") -> list[Section]:
+            return self.sections(document, limit, repeats)
+
+        return without_repeats(chosen, self._library, selection.copies, cut)
 
     def _shrink(self) -> None:
         total = sum(len(section) for one in self._kept.values() for section in one)
@@ -197,30 +205,31 @@ class Planner:
 
     # -------------------------------------------------------------------------------------------------------- whole
 
-    def _whole(
-        self, ask: Ask, limits: Limits, documents: "Sequence[DocumentRow]"
-    ) -> tuple[list[Section], list[LeftOut], list[str]]:
-        every = [section for document in documents for section in self.sections(document, limits.section)]
-        if _size(every) <= limits.room:
-            return every, [], []
+    def _whole(self, ask: Ask, limits: Limits, selection: Selection) -> tuple[list[Section], list[LeftOut], list[str]]:
+        every = [section for document in selection.documents for section in self.sections(document, limits.section)]
+        lean = self._unrepeated(every, selection, limits.section)
+        if size(lean) <= limits.room:
+            return lean, [], []
         # The best matching first, so that what does not fit is what the question needs least.
-        order = self._ranked(ask, documents, limits)
+        order = self._ranked(ask, selection, limits)
         rest = [section for section in every if section.key not in {one.key for one in order}]
-        kept = _fitting([*order, *rest], limits.room)
+        kept = fitting([*order, *rest], limits.room)
         chosen = [section for section in every if section.key in kept]
-        reason = f"does not fit: documents may take {limits.room:,} tokens, these have {_size(every):,}"
+        reason = f"does not fit: documents may take {limits.room:,} tokens, these have {size(lean):,}"
         note = "not everything fits: the sections that match the question least were left out"
-        return chosen, not_chosen(every, chosen, reason), [note]
+        left_out = not_chosen(every, chosen, reason)
+        return self._unrepeated(chosen, selection, limits.section), left_out, [note]
 
     # ------------------------------------------------------------------------------------------------------ focused
 
     def _focused(
-        self, ask: Ask, limits: Limits, documents: "Sequence[DocumentRow]"
+        self, ask: Ask, limits: Limits, selection: Selection
     ) -> tuple[list[Section], list[LeftOut], list[str]]:
-        ranked = self._scored(ask, documents, limits)
+        documents = selection.documents
+        ranked = self._scored(ask, selection, limits)
         notes = []
         if ranked:
-            chosen = _close(ranked, limits)
+            chosen = together(nearest(ranked, limits.focus, limits.section))
         else:
             first = self.sections(documents[0], limits.section)[: limits.focus]
             chosen = first
@@ -228,9 +237,10 @@ class Planner:
                 f"no word of the question occurs in the documents: only the beginning of {display_name(documents[0])} "
                 "was read; ask in the documents' own words, or with --mode whole"
             )
-        kept = _fitting(chosen, limits.room)
+        kept = fitting(chosen, limits.room)
         chosen = [section for section in chosen if section.key in kept]
-        return chosen, self._not_focused(documents, chosen, limits), notes
+        left_out = self._not_focused(documents, chosen, limits)
+        return self._unrepeated(chosen, selection, limits.section), left_out, notes
 
     def _not_focused(
         self, documents: "Sequence[DocumentRow]", chosen: Sequence[Section], limits: Limits
@@ -246,13 +256,14 @@ class Planner:
             )
         return out
 
-    def _ranked(self, ask: Ask, documents: "Sequence[DocumentRow]", limits: Limits) -> list[Section]:
-        return [section for section, _ in self._scored(ask, documents, limits)]
+    def _ranked(self, ask: Ask, selection: Selection, limits: Limits) -> list[Section]:
+        return [section for section, _ in self._scored(ask, selection, limits)]
 
-    def _scored(self, ask: Ask, documents: "Sequence[DocumentRow]", limits: Limits) -> list[tuple[Section, float]]:
+    def _scored(self, ask: Ask, selection: Selection, limits: Limits) -> list[tuple[Section, float]]:
         """Sections with pages that match, best first."""
-        by_id = {document.id: document for document in documents}
-        narrowed = tuple(by_id) if ask.patterns else ()
+        by_id = {document.id: document for document in selection.documents}
+        # A copy would take the place of another text among the candidates.
+        narrowed = tuple(by_id) if ask.where or selection.copies else ()
         hits = self._library.rank(ask.query, ask.collection, _CANDIDATES, narrowed)
         best: dict[Key, tuple[Section, float]] = {}
         for document_id, page, score in hits:
@@ -272,7 +283,7 @@ class Planner:
             return [(section, 1.0) for section in holding]
         row = self._library.page(holding[0].document.id, page)
         wanted = terms(query)
-        parts = [terms(_text(section, row)) for section in holding]
+        parts = [terms(shown_text(section, row)) for section in holding]
         weights = {
             word: log(1 + len(parts) / (1 + sum(word in part.words | part.numbers for part in parts)))
             for word in wanted.words | wanted.numbers
@@ -280,77 +291,3 @@ class Planner:
         sums = [sum(weights[word] for word in weights if word in part.words | part.numbers) for part in parts]
         most = max(sums) or 1.0
         return [(section, value / most) for section, value in zip(holding, sums, strict=True)]
-
-
-def _text(section: Section, page: "PageRow") -> str:
-    """What of the page stands in the section. Hidden text does not: people cannot see it, so the model must not."""
-    from unabridged.ingest.tokens import visible
-
-    pieces = [piece.characters(piece.at, piece.end) for piece in section.pieces if piece.page == page.number]
-    shown = list(visible(page.text, page.parts))
-    spans = [(max(first, start), min(last, end)) for first, last in pieces for start, end in shown]
-    return "\n".join(page.text[start:end] for start, end in spans if start < end)
-
-
-def _size(chosen: Sequence[Section]) -> int:
-    """Tokens with what the engine's blocks waste."""
-    return sum(len(section) + _BLOCK - 1 for section in chosen)
-
-
-def _fitting(wanted: Sequence[Section], room: int) -> set[Key]:
-    """Keys of the first sections that fit together."""
-    kept: set[Key] = set()
-    for section in wanted:
-        room -= len(section) + _BLOCK - 1
-        if room < 0:
-            break
-        kept.add(section.key)
-    return kept
-
-
-def _close(ranked: Sequence[tuple[Section, float]], limits: Limits) -> list[Section]:
-    """The best sections: `focus` of them, more short ones that match nearly as well, and twice as many where the
-    ranking cannot tell them apart. In ascending order: the best stands next to the question."""
-    room, best = limits.focus * limits.section, ranked[0][1]
-    chosen: list[Section] = []
-    for section, score in ranked:
-        fits = score >= _CLOSE * best and len(section) <= room
-        tied = score >= _TIED * best and len(chosen) < 2 * limits.focus
-        if len(chosen) >= limits.focus and not fits and not tied:
-            break
-        chosen.append(section)
-        room -= len(section)
-    return chosen[::-1]
-
-
-def not_chosen(every: Sequence[Section], chosen: Sequence[Section], reason: str) -> list[LeftOut]:
-    """What of `every` is not in `chosen`, by document."""
-    kept = {section.key for section in chosen}
-    gone: dict[int, list[Section]] = {}
-    for section in every:
-        if section.key not in kept:
-            gone.setdefault(section.document.id, []).append(section)
-    read = {section.document.id: set[int]() for section in chosen}
-    for section in chosen:
-        read[section.document.id].update(section.pages)
-    out = []
-    for document_id, missing in gone.items():
-        pages = {page for section in missing for page in section.pages} - read.get(document_id, set())
-        whole = document_id not in read
-        name = "all" if whole else ranges(sorted(pages)) or "part of a page"
-        out.append(LeftOut(document=missing[0].document.path, pages=name, reason=reason))
-    return out
-
-
-def _nothing(collection: str, patterns: tuple[str, ...], documents: int) -> NothingToRead:
-    if patterns:
-        return NothingToRead(
-            f"no readable document of collection {collection!r} matches {', '.join(patterns)}",
-            "`unabridged ls` lists them",
-        )
-    if documents:
-        return NothingToRead(
-            f"none of the {documents} documents of collection {collection!r} has text",
-            "`unabridged ls --problems` says why",
-        )
-    return NothingToRead(f"collection {collection!r} is empty", "add files: unabridged add PATH")

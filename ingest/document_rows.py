@@ -46,7 +46,7 @@ def document_row(row: sqlite3.Row, lying: Places, facets: Facets, parent: Docume
         sha256=row["sha256"],
         size=row["size"],
         meta=meta,
-        thread=row["thread_id"],
+        thread=parent.thread if parent and kind is not Kind.MESSAGE else row["thread_id"],
         identity=f"{row['message_id']} {row['body_hash']}" if row["body_hash"] else "",
         date=date,
         dated=source,

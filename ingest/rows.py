@@ -36,7 +36,7 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str  # "" where the content could not be read
     size: int  # bytes
     meta: dict[str, str] = {}
-    thread: int | None = None  # of a message: the number of its conversation
+    thread: int | None = None  # of a message, and of what is attached to it: the number of its conversation
     identity: str = ""  # of a message: those that share it are copies of one; "" where that is not known
     date: str = ""  # ISO 8601, as the document shows it; "" for none
     dated: str = ""  # where the date is from: "message", "metadata" or "file"

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.app.context import Layout, Section, header, ranges, sections
+from unabridged.app.context import Layout, Section, ranges
+from unabridged.app.cutting import header, sections
 from unabridged.app.errors import NothingToRead
 from unabridged.app.events import Turn
 from unabridged.app.prompt import Prompt
 from unabridged.app.routing import Ask, Limits, Plan, Planner
 from unabridged.ingest.add import AddOptions, add
 from unabridged.ingest.errors import CollectionNotFound
+from unabridged.ingest.filters import Filter
 from unabridged.ingest.library import Library
 from unabridged.models.tokenizer import Tokenizer
 
@@ -109,7 +111,7 @@ def test_page_ranges_are_for_people() -> None:
 
 def _plan(library: Library, tokenizer: Tokenizer, query: str, **changes: object) -> Plan:
     limits: dict[str, object] = {"whole": True, "window": 8192, "room": 100_000, "section": LIMIT, "focus": 1}
-    ask: dict[str, object] = {"collection": "default", "patterns": (), "query": query, "mode": "auto"}
+    ask: dict[str, object] = {"collection": "default", "where": Filter(), "query": query, "mode": "auto"}
     limits |= {key: changes[key] for key in changes if key in limits}
     ask |= {key: changes[key] for key in changes if key in ask}
     planner = Planner(library, tokenizer, {"mode": "focused"}, 135_000_000)
@@ -151,7 +153,7 @@ def test_an_engine_that_cannot_read_all_is_focused_and_says_so(library: Library,
 
 
 def test_auto_is_whole_when_focused_would_read_as_much(library: Library, tokenizer: Tokenizer) -> None:
-    assert _plan(library, tokenizer, "ferry", patterns=("short.txt",)).mode == "whole"
+    assert _plan(library, tokenizer, "ferry", where=Filter(patterns=("short.txt",))).mode == "whole"
 
 
 def test_a_question_without_a_known_word_reads_a_beginning_and_says_so(library: Library, tokenizer: Tokenizer) -> None:
@@ -201,9 +203,9 @@ def test_plans_repeat(library: Library, tokenizer: Tokenizer) -> None:
 
 def test_nothing_to_read_is_an_error_with_a_way_out(library: Library, tokenizer: Tokenizer) -> None:
     with pytest.raises(NothingToRead, match=r"nix\.doc"):
-        _plan(library, tokenizer, "q", patterns=("nix.doc",))
-    with pytest.raises(NothingToRead, match="matches broken"):
-        _plan(library, tokenizer, "q", patterns=("broken",))
+        _plan(library, tokenizer, "q", where=Filter(patterns=("nix.doc",)))
+    with pytest.raises(NothingToRead, match="matches --doc broken has text"):
+        _plan(library, tokenizer, "q", where=Filter(patterns=("broken",)))
     with pytest.raises(CollectionNotFound):
         _plan(library, tokenizer, "q", collection="none")
 

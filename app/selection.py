@@ -1,0 +1,124 @@
+"""Which documents a question is asked of: those that its filter means, each text once, a conversation together.
+
+Of a message that is there several times, and of a file that is attached or stored several times, the first is read; the
+others stand in what is left out, with the place of the one that is read. Knows the library's rows, not their text.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unabridged.app.context import display_name, readable, unread
+from unabridged.app.errors import NothingToRead
+from unabridged.app.events import LeftOut, Question
+from unabridged.ingest import filters
+from unabridged.ingest.document import Kind
+from unabridged.ingest.filters import Filter
+from unabridged.ingest.messages import moment
+
+if TYPE_CHECKING:
+    from unabridged.ingest.library import Library
+    from unabridged.ingest.rows import DocumentRow
+
+_LATE = 1 << 62
+_NAMED = 100  # copies that are named one by one
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is asked of."""
+
+    documents: "tuple[DocumentRow, ...]"
+    """Readable ones, in the order in which they are read."""
+    copies: dict[int, int]
+    """From each copy that is not read to the document that is read in its place."""
+    left_out: tuple[LeftOut, ...]
+    """Copies, and what has no text."""
+
+
+def select(library: "Library", collection: str, where: Filter, tokenizer: str) -> Selection:
+    """Blocking. `tokenizer`: whose token counts the documents shall have. Raises CollectionNotFound, FilterInvalid and
+    NothingToRead."""
+    every = library.documents(collection, tokenizer=tokenizer)
+    meant = filters.select(every, where)
+    readables = [row for row in meant if readable(row)]
+    if not readables:
+        raise _nothing(collection, where, every, meant)
+    copies = _copies(readables)
+    names = {row.id: row for row in readables}
+    left_out = [_copy(names[one], names[other]) for one, other in list(copies.items())[:_NAMED]]
+    if len(copies) > _NAMED:
+        left_out.append(
+            LeftOut(
+                document=f"{len(copies) - _NAMED:,} more copies", pages="all", reason="their texts are read already"
+            )
+        )
+    if missing := filters.undated(every, where):
+        reason = "no date is known of it: --since and --until cannot mean it"
+        left_out += [LeftOut(document=row.path, pages="all", reason=reason) for row in missing[:_NAMED]]
+    read = [row for row in in_order(readables) if row.id not in copies]
+    return Selection(tuple(read), copies, (*left_out, *unread(meant, library)))
+
+
+def meant(question: Question) -> Filter:
+    """Which documents a question means."""
+    return Filter(
+        patterns=question.documents,
+        sender=question.sender,
+        recipient=question.recipient,
+        since=question.since,
+        until=question.until,
+        tags=question.tags,
+        kinds=question.kinds,
+        thread=question.thread,
+    )
+
+
+def _copy(row: "DocumentRow", read: "DocumentRow") -> LeftOut:
+    what = "the same message as" if row.kind is Kind.MESSAGE else "the same file as"
+    return LeftOut(document=row.path, pages="all", reason=f"{what} {display_name(read)}, which is read")
+
+
+def _copies(rows: "Sequence[DocumentRow]") -> dict[int, int]:
+    first: dict[str, int] = {}
+    found = {}
+    for row in rows:
+        name = row.identity if row.kind is Kind.MESSAGE else row.sha256
+        if name and (known := first.setdefault(name, row.id)) != row.id:
+            found[row.id] = known
+    return found
+
+
+def in_order(rows: "Iterable[DocumentRow]") -> "list[DocumentRow]":
+    """These rows as they are read: as they are listed, but a conversation together, where its first message is listed,
+    by date; what is attached behind its message."""
+    place: dict[tuple[str, int], int] = {}
+    keyed = []
+    for index, row in enumerate(rows):
+        group = ("document", row.id) if row.thread is None else ("thread", row.thread)
+        keyed.append((place.setdefault(group, index), when(row), row.id, row))
+    return [row for *_, row in sorted(keyed, key=lambda one: one[:3])]
+
+
+def when(row: "DocumentRow") -> int:
+    """A key to sort the documents of a conversation by: what has no date comes last."""
+    at = moment(row.date)
+    return _LATE if at is None else at
+
+
+def _nothing(
+    collection: str, where: Filter, every: "Sequence[DocumentRow]", meant: "Sequence[DocumentRow]"
+) -> NothingToRead:
+    if where and not meant and every:
+        return NothingToRead(f"no document of collection {collection!r} matches {where}", filters.explain(every, where))
+    if where and meant:
+        return NothingToRead(
+            f"no document of collection {collection!r} that matches {where} has text",
+            "`unabridged ls --problems` says why",
+        )
+    if every:
+        return NothingToRead(
+            f"none of the {len(every)} documents of collection {collection!r} has text",
+            "`unabridged ls --problems` says why",
+        )
+    return NothingToRead(f"collection {collection!r} is empty", "add files: unabridged add PATH")

@@ -1,0 +1,48 @@
+"""Leaves out of a context the quotations whose messages are in it.
+
+A quotation is left out of a message when the message, and all that it quotes there, are in context from beginning to
+end. So a document's sections depend on its own marks and on which of them hold here, on nothing else. Blocking.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from unabridged.app.context import Section
+from unabridged.ingest.document import Kind
+
+if TYPE_CHECKING:
+    from unabridged.ingest.library import Library
+    from unabridged.ingest.repeats import Repeat
+    from unabridged.ingest.rows import DocumentRow
+
+Cut = Callable[["DocumentRow", "tuple[Repeat, ...]"], list[Section]]
+
+
+def without_repeats(
+    chosen: Sequence[Section], library: "Library", copies: Mapping[int, int], cut: Cut
+) -> list[Section]:
+    """The chosen sections, in their order, those of messages cut anew without what need not be read twice. `copies`:
+    from documents that are not read because others are read in their place to these. `cut`: the sections of a document
+    without some of its repeats."""
+    from unabridged.ingest.repeats import repeats
+
+    there = Counter(section.document.id for section in chosen)
+    documents = {section.document.id: section.document for section in chosen}
+    if len(documents) < 2:
+        return list(chosen)
+    whole = {number for number, row in documents.items() if there[number] == len(cut(row, ()))}
+    present = whole | {one for one, other in copies.items() if other in whole}
+    messages = [number for number in whole if documents[number].kind is Kind.MESSAGE]
+    anew: dict[int, list[Section]] = {}
+    for number, found in repeats(library, messages).items():
+        if here := tuple(one for one in found if one.sources <= present and number not in one.sources):
+            anew[number] = cut(documents[number], here)
+    out: list[Section] = []
+    for section in chosen:
+        number = section.document.id
+        if number not in anew:
+            out.append(section)
+        elif there.pop(number, 0):  # where its first section stands
+            out += anew[number]
+    return out
