@@ -28,7 +28,7 @@ class OcrFailed(Exception):
 
 @dataclass(frozen=True)
 class Recognised:
-    """What was found in an image. No text and no failure: there is none in it. `confidence` is the engine's own, 0 to
+    """What was found in an image. No text and no failure: the image is blank. `confidence` is the engine's own, 0 to
     1, by the length of words; `extractor` its name, version and languages. `doubtful`: for this engine that is little,
     so that another is asked and the page is reported."""
 
@@ -64,7 +64,7 @@ def recognise(image: Gray, limits: Limits) -> Recognised:
     """The text of an image. Takes seconds; at most `limits.ocr_seconds` of processor time for each engine."""
     if why := missing(limits):
         return Recognised(failure=why)
-    from unabridged.ingest.ocr_image import straightened
+    from unabridged.ingest.ocr_image import blank, straightened
 
     image = straightened(image)
     best = Recognised(failure="nothing is installed that recognises it")
@@ -74,9 +74,10 @@ def recognise(image: Gray, limits: Limits) -> Recognised:
             return found
         if best.failure or len(found.text) * found.confidence > len(best.text) * best.confidence:
             best = found
-    if best.text and best.confidence < _NOISE:
-        return Recognised(extractor=best.extractor)
-    return best
+    if best.failure or (best.text and best.confidence >= _NOISE):
+        return best
+    failure = "" if blank(image) else "no text was found in the image"
+    return Recognised(extractor=best.extractor, failure=failure)
 
 
 def _tried(engine: Engine, image: Gray, limits: Limits) -> Recognised:

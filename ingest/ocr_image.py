@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _MOST_DEGREES = 15.0  # more is no crooked scan
 _LEAST_DEGREES = 0.4  # engines cope with less
 _SAMPLE = 40_000  # pixels of ink that are looked at
+_SPECKS = 0.0002  # share of a blank page that may be dark
 _WHITE = 255
 
 PIXELS = 25_000_000  # of one image: A4 at 500 dpi; larger ones are made smaller
@@ -47,6 +48,16 @@ def straightened(image: Gray) -> Gray:
     return Gray(turned.shape[1], turned.shape[0], np.ascontiguousarray(turned).tobytes(), image.dpi)
 
 
+def blank(image: Gray) -> bool:
+    """There is no ink on it, but for specks and the shadows of a scanner's edges."""
+    import numpy as np
+
+    pixels = image.array()
+    down, across = image.height // 30, image.width // 30
+    inner = pixels[down : image.height - down, across : image.width - across]
+    return inner.size == 0 or float(np.mean(inner < _threshold(inner))) < _SPECKS
+
+
 def skew(pixels: Any) -> float:
     """Degrees by which lines climb to the right; 0.0 where there are none to tell by."""
     import numpy as np
@@ -66,7 +77,7 @@ def _threshold(pixels: Any) -> float:
     """Half way between paper and ink."""
     import numpy as np
 
-    paper, ink = np.percentile(pixels, 90), np.percentile(pixels, 1)
+    paper, ink = np.percentile(pixels, 90), np.min(pixels)
     return float(ink + 0.5 * (paper - ink)) if paper - ink > 40 else -1.0
 
 

@@ -121,7 +121,7 @@ def _recognised(pdf: Pdf, progress: _Progress, number: int, read: _Read, reading
         found = pdf_ocr.recognised(page, reading)
     if found.failure:
         progress.failures.setdefault(found.failure, []).append(number)
-        return read
+        return replace(read, extractor=", ".join(filter(None, (read.extractor, found.extractor))))
     rest = tuple(flag for flag in read.flags if flag not in (Flag.SCANNED, Flag.GARBLED))
     if found.doubtful:
         progress.doubtful.append(number)

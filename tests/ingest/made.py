@@ -54,7 +54,8 @@ def read(
     passwords: tuple[str, ...] = (),
 ) -> list[Item]:
     """The items of a file, read in this process."""
-    reading = Reading(limits or Limits(ocr="off"), read_source, passwords=(*passwords, *([password] if password else [])))
+    several = (*passwords, *([password] if password else []))
+    reading = Reading(limits or Limits(ocr="off"), read_source, passwords=several)
     return list(read_source(Source(name, content), reading, Place()))
 
 
