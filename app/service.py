@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from unabridged.app.settings import Settings
     from unabridged.ingest.library import Library
     from unabridged.ingest.rows import AddItem
+    from unabridged.models.tokenizer import Tokenizer
 
 T = TypeVar("T")
 
@@ -63,6 +64,10 @@ class Service:
             return
         self._library = await asyncio.to_thread(Library.open, self.locations.library)
         self._tasks.append(asyncio.create_task(self._load(), name="load the model"))
+        if self.settings.ingest.watch:
+            from unabridged.app.watching import Watching
+
+            self._tasks.append(asyncio.create_task(Watching(self).run(), name="follow folders"))
 
     async def close(self) -> None:
         """End running requests, the engine and the library's connections."""
@@ -90,6 +95,11 @@ class Service:
         from unabridged.app.conversations import Conversations
 
         return Conversations(self.locations.conversations)
+
+    @property
+    def tokenizer(self) -> "Tokenizer | None":
+        """The model's, once the assistant is made."""
+        return None if self._assistant is None else self._assistant.tokenizer
 
     async def assistant(self) -> "Assistant":
         """The assistant, made at the first call that finds a model; its engine starts then. Raises NoModel."""

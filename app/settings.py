@@ -103,6 +103,12 @@ class IngestSettings(Group):
     """Memory that reading one file may take before it is stopped."""
     seconds: int = Field(default=120, ge=1)
     """Seconds that reading one file may take before it is stopped."""
+    watch: bool = False
+    """While a server runs (`serve`, `chat`), read what changes in the folders that were added."""
+    watch_seconds: int = Field(default=60, ge=1)
+    """How often followed folders on network disks are looked at, whose changes nobody tells."""
+    read_ahead: bool = False
+    """After a followed folder has changed, let the model read the collection onto the disk (`add --prefill`)."""
 
 
 class ServerSettings(Group):
@@ -114,6 +120,12 @@ class ServerSettings(Group):
     """The port to listen on; 0 takes a free one."""
     api_key: str = ""
     """Clients must send this key; empty lets every program of this machine in."""
+    api_key_file: str = ""
+    """A file whose first line is the key, instead of api_key; only its owner may be able to read it."""
+    tls_certificate: str = ""
+    """A file with the certificate (PEM); with it and tls_key connections are encrypted."""
+    tls_key: str = ""
+    """The file with the certificate's private key (PEM)."""
     origins: tuple[str, ...] = ()
     """Web origins that browsers may call the server from; none by default."""
     ping_seconds: float = Field(default=10.0, gt=0)
@@ -300,7 +312,9 @@ def _write(file: Path, text: str) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        beside.write_text(text, "utf-8")
+        # It may hold a key.
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
+            out.write(text)
         beside.replace(file)
     except OSError as error:
         with suppress(OSError):

@@ -19,12 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from unabridged.ingest import reads, search, writes
+from unabridged.ingest import reads, roots, search, writes
 from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
 from unabridged.ingest.filters import Filter
 from unabridged.ingest.lock import Lock
 from unabridged.ingest.reindex import reindex
 from unabridged.ingest.rows import CollectionRow, Composing, Counts, DocumentRow, Hit, PageRow
+from unabridged.ingest.watch import Folder
 
 DEFAULT = "default"
 
@@ -89,6 +90,11 @@ class Library:
     def composition(self, collection: str) -> Composing:
         """How a model reads the collection. Raises CollectionNotFound."""
         return reads.composition(self.connection, collection)
+
+    @_explained
+    def folders(self, collection: str | None = DEFAULT) -> list[Folder]:
+        """The folders that a collection (None: any) was made of, with what is left out of each."""
+        return roots.folders(self.connection, collection)
 
     @_explained
     def compose(self, collection: str, composition: Composing) -> None:

@@ -9,7 +9,8 @@ import msgspec
 
 from unabridged.ingest.errors import PathNotFound
 from unabridged.ingest.ignores import Rules
-from unabridged.ingest.paths import shown
+from unabridged.ingest.paths import on_disk
+from unabridged.ingest.watch import Folder
 from unabridged.ingest.writes import forget_empty_roots
 
 
@@ -41,8 +42,8 @@ def tops(connection: sqlite3.Connection, collection: int, paths: Sequence[str | 
     a folder of the collection is gone."""
     known = all_of(connection, collection)
     if paths:
-        wanted = [Path(path).expanduser() for path in paths]
-        return [Top(path, given.over(known.get(shown(path), Rules()))) for path in wanted]
+        wanted = [Path(path).expanduser().absolute() for path in paths]
+        return [Top(path, given.over(known.get(str(path), Rules()))) for path in wanted]
     for path in known:
         if not Path(path).is_dir():
             raise PathNotFound(f"the folder {path} is gone", gone_hint(path))
@@ -52,7 +53,17 @@ def tops(connection: sqlite3.Connection, collection: int, paths: Sequence[str | 
 def all_of(connection: sqlite3.Connection, collection: int) -> dict[str, Rules]:
     """The folders of a collection by path."""
     rows = connection.execute("SELECT path, rules FROM roots WHERE collection_id = ? ORDER BY path", (collection,))
-    return {row["path"]: msgspec.json.decode(row["rules"], type=Rules) for row in rows}
+    return {on_disk(row["path"]): msgspec.json.decode(row["rules"], type=Rules) for row in rows}
+
+
+def folders(connection: sqlite3.Connection, collection: str | None) -> list[Folder]:
+    """The folders of a collection, or of all for None, as they lie on the disk."""
+    rows = connection.execute(
+        "SELECT n.name, r.path, r.rules FROM roots r JOIN collections n ON n.id = r.collection_id"
+        " WHERE ?1 IS NULL OR n.name = ?1 ORDER BY n.name, r.path",
+        (collection,),
+    )
+    return [Folder(row["name"], on_disk(row["path"]), msgspec.json.decode(row["rules"], type=Rules)) for row in rows]
 
 
 def remember(connection: sqlite3.Connection, collection: int, path: str, rules: Rules) -> None:

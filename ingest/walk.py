@@ -132,7 +132,7 @@ class _Walk:
         relative = below(path, self.top) + ("/" if is_folder else "")
         rule = self.patterns.leave_out(entry.name, relative, is_folder) or ignores.leave_out(path, is_folder)
         if rule:
-            if whole:
+            if self.scope is None:
                 yield Passed(path, rule, _count(path) if is_folder else 1)
         elif is_folder:
             yield _Folder(path, ignores, whole)
@@ -143,8 +143,9 @@ class _Walk:
 def walk(
     path: str | Path, rules: Rules | None = None, scope: Scope | None = None, own: Path | None = None
 ) -> Iterator[Place]:
-    """The file at `path`, or the files below the folder at `path`, those in `scope` (None: all). The folder `own` is
-    passed over. Raises PathNotFound when nothing lies there, PatternInvalid."""
+    """The file at `path`, or the files below the folder at `path`, those in `scope` (None: all; with one, what rules
+    leave out is not said). The folder `own` is passed over. Raises PathNotFound when nothing lies there,
+    PatternInvalid."""
     top = os.path.abspath(path)  # noqa: PTH100 - links stay as named
     patterns = Patterns(rules or Rules())
     if not os.path.lexists(top):

@@ -10,7 +10,9 @@ import click
 
 from unabridged.app.cli import FAILED, PARTLY
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
+from unabridged.app.commands.following import Followed, follow
 from unabridged.app.commands.narration import Manner, Tally, account, narrate, summary
+from unabridged.app.commands.reading_ahead import read_ahead
 from unabridged.app.events import Composing
 from unabridged.app.printable import one_line
 from unabridged.app.rereading import Rereading
@@ -20,6 +22,7 @@ _EXAMPLES = examples(
     "unabridged add contract.pdf mail.mbox --collection lease",
     "unabridged add ~/case --exclude '*.html' --password-file secret.txt",
     "unabridged add ~/case --prefill",
+    "unabridged add ~/case --watch",
     "unabridged add                # look again at the folders that were added",
     "unabridged add --collection lease --composition joint",
 )
@@ -45,6 +48,7 @@ _EXAMPLES = examples(
 @click.option("--forget-rules", is_flag=True, help="Leave out nothing but what this command says.")
 @click.option("--list-ignored", is_flag=True, help="Name every file that a rule leaves out.")
 @click.option("--prefill", is_flag=True, help="Let the model read the collection too, so that questions find it read.")
+@click.option("--watch", is_flag=True, help="Stay, and read what changes in the folders, until Ctrl+C.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @json_option
 @pass_app
@@ -62,6 +66,7 @@ def add(
     forget_rules: bool,
     list_ignored: bool,
     prefill: bool,
+    watch: bool,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -86,8 +91,10 @@ def add(
         hidden=False if forget_rules and hidden is None else hidden,
         gitignore=False if forget_rules and gitignore is None else gitignore,
         force=force,
-        password=_password(password_file),
+        passwords=_passwords(password_file),
     )
+    if watch and (files := [path for path in paths if path.exists() and not path.is_dir()]):
+        raise click.UsageError(f"--watch follows folders, and {one_line(str(files[0]))} is a file")
     began = time.monotonic()
     with app.library() as library:
         tokenizer = app.tokenizer(settings.model.name)
@@ -105,11 +112,11 @@ def add(
     if note:
         app.console.print(one_line(note), markup=False)
     code = _exit_code(tally)
-    if not prefill or code == FAILED:
-        return code
-    from unabridged.app.commands.reading_ahead import read_ahead
-
-    return read_ahead(app, settings, collection, (), quiet=quiet, as_json=as_json) or code
+    if prefill and code != FAILED:
+        code = read_ahead(app, settings, collection, (), quiet=quiet, as_json=as_json) or code
+    if watch:
+        follow(app, settings, collection, Followed(prefill, quiet, as_json))
+    return code
 
 
 def _exit_code(tally: Tally) -> int:

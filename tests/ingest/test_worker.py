@@ -132,3 +132,14 @@ def test_abort_ends_a_reading_that_hangs(tmp_path: Path) -> None:
         assert time.monotonic() - began < 10
         with pytest.raises(ReadingAborted):
             list(pool.read(path))
+
+
+def test_a_reader_that_was_killed_between_two_files_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "note.txt"
+    path.write_text("The mill was sold.")
+    with Workers(1) as pool:
+        assert len(list(pool.read(path))) == 3
+        (reader,) = pool._alive._processes
+        os.kill(reader.pid, signal.SIGKILL)
+        reader.wait()
+        assert _ends(list(pool.read(path))) == [Closed(ref=0, status=Status.READ)]

@@ -1,0 +1,59 @@
+"""What the kernel tells of changes below folders. The only module that knows watchfiles."""
+
+from collections.abc import Sequence
+from threading import Event
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
+
+class WatchesUsedUp(Exception):
+    """The kernel follows no more folders for this user."""
+
+
+class Notifier:
+    """Follows folders and all below them. Use as a context manager."""
+
+    def __init__(self) -> None:
+        self._notify: RustNotify | None = None
+        self.followed: frozenset[str] = frozenset()
+
+    def follow(self, folders: Sequence[str]) -> None:
+        """Follows these and no others. Raises WatchesUsedUp: then it follows none."""
+        from watchfiles._rust_notify import RustNotify
+
+        self.close()
+        if not folders:
+            return
+        try:
+            self._notify = RustNotify(list(folders), False, False, 0, True, True)
+        except OSError as error:  # inotify says ENOSPC or EMFILE
+            raise WatchesUsedUp(
+                f"the kernel follows no more folders ({error}; sysctl fs.inotify.max_user_watches)"
+            ) from error
+        self.followed = frozenset(folders)
+
+    def changes(self, seconds: float, stop: Event) -> set[str]:
+        """Paths to which something happened within the next `seconds`; less where `stop` is set."""
+        if self._notify is None:
+            stop.wait(seconds)
+            return set()
+        milliseconds = int(seconds * 1000)
+        found = self._notify.watch(milliseconds, milliseconds // 2, milliseconds, stop)
+        return set() if isinstance(found, str) else {path for _, path in found}
+
+    def close(self) -> None:
+        """Follows nothing any more."""
+        if self._notify is not None:
+            self._notify.close()
+        self._notify, self.followed = None, frozenset()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
