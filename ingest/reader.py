@@ -19,14 +19,17 @@ from typing import BinaryIO
 
 import msgspec
 
-from unabridged.ingest import wire
+from unabridged.ingest import mail_place, wire
 from unabridged.ingest.detect import HEAD, detect
 from unabridged.ingest.document import CONTAINERS, Closed, Item, Kind, Opened, Status
 from unabridged.ingest.extract import guarded, read_source, reader_of
 from unabridged.ingest.limits import Limits
+from unabridged.ingest.magic import Detected
 from unabridged.ingest.normalise import normalise
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.models.no_network import give_up
+
+_MAIL = (Kind.MESSAGE, Kind.MAILBOX)
 
 
 def main() -> None:
@@ -147,7 +150,7 @@ def read_path(path: bytes, reading: Reading) -> Generator[Item, None, None]:
         yield from _unopened(name, reading, f"cannot be opened: {error.strerror}")
         return
     with file:
-        yield from _read_open(file, name, reading)
+        yield from _read_open(file, path, name, reading)
 
 
 def _open(path: bytes) -> BufferedReader:
@@ -159,10 +162,14 @@ def _open(path: bytes) -> BufferedReader:
     return file
 
 
-def _read_open(file: BufferedReader, name: str, reading: Reading) -> Iterator[Item]:
-    size = os.fstat(file.fileno()).st_size
+def _read_open(file: BufferedReader, path: bytes, name: str, reading: Reading) -> Iterator[Item]:
+    there = os.fstat(file.fileno())
+    size = there.st_size
     found = detect(file.read(HEAD), name)
-    source = Source(name, file=file)
+    at = mail_place.of(os.fsdecode(path), there.st_mtime)
+    if at.message and found.kind in (Kind.TEXT, Kind.MARKDOWN, Kind.CODE):
+        found = Detected(Kind.MESSAGE)
+    source = Source(name, file=file, dated=at.dated)
     limit = reading.limits.file_bytes
     if found.kind == Kind.OTHER and size > limit:
         reason = f"{found.what}: not read in this version"
@@ -174,8 +181,10 @@ def _read_open(file: BufferedReader, name: str, reading: Reading) -> Iterator[It
             yield from _refused(source, found.kind, reading, Status.TOO_LARGE, reason)
             return
         file.seek(0)
-        source = Source(name, data=file.read())
-    yield from guarded(reader_of(found), source, reading, Place(), found.kind)
+        source = Source(name, data=file.read(), dated=at.dated)
+    yield from guarded(
+        reader_of(found), source, reading, Place(meta=at.meta if found.kind in _MAIL else {}), found.kind
+    )
 
 
 def _refused(source: Source, kind: Kind, reading: Reading, status: Status, reason: str) -> Iterator[Item]:
