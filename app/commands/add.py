@@ -125,10 +125,11 @@ def _exit_code(tally: Tally) -> int:
     return PARTLY if tally.statuses["read"] or tally.statuses["partial"] else FAILED
 
 
-def _password(file: Path | None) -> str | None:
+def _passwords(file: Path | None) -> tuple[str, ...]:
+    """The passwords of a file, one a line."""
     if file is None:
-        return None
+        return ()
     try:
-        return file.read_text("utf-8").rstrip("\r\n")
+        return tuple(line for line in file.read_text("utf-8").splitlines() if line)
     except UnicodeDecodeError as error:
         raise click.UsageError(f"the password file {file} is not UTF-8 text") from error
