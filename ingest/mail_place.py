@@ -5,10 +5,9 @@ at names and at `.mh_sequences`, and never raises: a layout that is none says no
 """
 
 import base64
-import os
 import re
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from unabridged.ingest.normalise import one_line
@@ -33,9 +32,9 @@ class MailPlace(NamedTuple):
 
 def of(path: str, modified: float) -> MailPlace:
     """What the place of a file of mail says. `modified` is its time in seconds."""
-    where = PurePosixPath(path)
+    where = Path(path)
     by_time = (_iso(modified), "file time")
-    if where.parent.name in ("cur", "new") and _exists(where.parent.parent / "cur", where.parent.parent / "new"):
+    if where.parent.name in ("cur", "new") and _in_maildir(where):
         return _maildir(where, by_time)
     if where.name.isdigit() and _exists(where.parent / _SEQUENCES):
         meta = {"folder": _shown(where.parent.name), "flags": _sequences(where)}
@@ -49,7 +48,14 @@ def of(path: str, modified: float) -> MailPlace:
     return MailPlace({}, (by_time,))
 
 
-def _maildir(where: PurePosixPath, by_time: tuple[str, str]) -> MailPlace:
+def _in_maildir(where: Path) -> bool:
+    """Whether a file in a folder `cur` or `new` is mail: the other is there too, or its name is one that Maildir gives.
+    Copies and archives leave empty folders out."""
+    box = where.parent.parent
+    return _exists(box / "cur", box / "new") or bool(_DELIVERED.match(where.name) or _INFO.search(where.name))
+
+
+def _maildir(where: Path, by_time: tuple[str, str]) -> MailPlace:
     info = _INFO.search(where.name)
     words = [_FLAGS[letter] for letter in (info[1] if info else "") if letter in _FLAGS]
     delivered = _DELIVERED.match(where.name)
@@ -58,7 +64,7 @@ def _maildir(where: PurePosixPath, by_time: tuple[str, str]) -> MailPlace:
     return MailPlace(_known(meta), (*dated, by_time), message=True)
 
 
-def _box(box: PurePosixPath) -> str:
+def _box(box: Path) -> str:
     """The name of a Maildir: of Maildir++ behind its dot; of nested ones with those that it lies in."""
     if box.name.startswith("."):
         return _shown(box.name[1:].replace(".", "/"))
@@ -70,10 +76,10 @@ def _box(box: PurePosixPath) -> str:
     return _shown("/".join(names))
 
 
-def _sequences(where: PurePosixPath) -> str:
+def _sequences(where: Path) -> str:
     """The state of a message of an MH folder."""
     try:
-        with open(where.parent / _SEQUENCES, encoding="utf-8", errors="replace") as file:
+        with (where.parent / _SEQUENCES).open(encoding="utf-8", errors="replace") as file:
             lines = file.read(_MOST).splitlines()
     except OSError:
         return ""
@@ -108,8 +114,8 @@ def _unshifted(match: re.Match[str]) -> str:
         return match[0]
 
 
-def _exists(*paths: PurePosixPath) -> bool:
-    return all(os.path.exists(path) for path in paths)  # noqa: PTH110 - pure paths
+def _exists(*paths: Path) -> bool:
+    return all(path.exists() for path in paths)
 
 
 def _known(meta: dict[str, str]) -> dict[str, str]:

@@ -30,6 +30,6 @@ def rule(path: str, is_folder: bool, said: str) -> str:
 
 def _is_box(path: str) -> bool:
     try:
-        return is_box(set(os.listdir(path)))  # noqa: PTH208 - names alone
+        return not {"cur", "new"}.isdisjoint(os.listdir(path))  # noqa: PTH208 - names alone
     except OSError:
         return False

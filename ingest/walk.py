@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from unabridged.ingest import maildir
 from unabridged.ingest.document import Status
 from unabridged.ingest.errors import PathNotFound, PatternInvalid
 from unabridged.ingest.ignores import Ignores, Patterns, Rules, below, ignore_files
@@ -119,18 +120,21 @@ class _Walk:
                 except (OSError, PatternInvalid) as error:
                     yield _not_heeded(f"{folder.path.rstrip('/')}/{name}", error)
                     names.remove(name)
+        box = maildir.is_box(names)
         for entry in entries:
             if entry.name in names:
-                yield from self._entry(entry, folder.whole, ignores)
+                yield from self._entry(entry, folder.whole, ignores, box)
 
-    def _entry(self, entry: os.DirEntry[str], whole: bool, ignores: Ignores) -> Iterator["Place | _Folder"]:
+    def _entry(self, entry: os.DirEntry[str], whole: bool, ignores: Ignores, box: bool) -> Iterator["Place | _Folder"]:
         path, is_folder = entry.path, _is_folder(entry)
         if not whole and self.scope is not None:
             whole = path in self.scope.paths
             if not (whole or (is_folder and path in self.scope.ways)):
                 return
         relative = below(path, self.top) + ("/" if is_folder else "")
-        rule = self.patterns.leave_out(entry.name, relative, is_folder) or ignores.leave_out(path, is_folder)
+        rule = self.patterns.leave_out(entry.name, relative, is_folder)
+        rule = maildir.rule(path, is_folder, rule) if box else rule
+        rule = rule or ignores.leave_out(path, is_folder)
         if rule:
             if self.scope is None:
                 yield Passed(path, rule, _count(path) if is_folder else 1)
