@@ -39,11 +39,11 @@ def _parts(lines: list[str], kinds: list[PartKind | None], length: int) -> list[
 
 
 def body_hash(meta: Mapping[str, str], body: str, parts: Iterable[Part]) -> str:
-    """What tells copies of a message from variants of it: SHA-256, as hex, of its date, sender and subject (as in a
-    document's meta) and its text, without what mailing lists append and without regard to white space. `parts` are the
+    """What copies of a message have in common and variants have not: SHA-256, as hex, of its date, sender and subject
+    (as in a document's meta) and its text without white space and without what mailing lists append. `parts` are the
     labels of `body`."""
     for part in sorted((part for part in parts if part.kind is PartKind.FOOTER), key=lambda part: -part.start):
         body = body[: part.start] + body[part.end :]
-    facts = [meta.get("date") or meta.get("date_raw", ""), meta.get("from", ""), meta.get("subject", "")]
-    said = "\n".join((*facts, " ".join(body.split())))
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256("\n".join(meta.get(key, "") for key in ("date", "from", "subject")).encode())
+    digest.update("".join(body.split()).encode())
+    return digest.hexdigest()

@@ -5,7 +5,6 @@ A reader of a format fills a `Content` and the meta that the headers give, and p
 message holds is dropped without a word: `notes` say what was not read and become the reason of its status.
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -131,28 +130,13 @@ def _listed(attachments: list[Attachment]) -> str:
 def _more(meta: dict[str, str], found: Content, text: _Text) -> dict[str, str]:
     """Facts that are known when the whole message is."""
     facts = dict(found.facts)
-    facts["body_hash"] = _body_hash(meta, text)
+    own = [Part(part.kind, part.start - text.at, part.end - text.at) for part in text.parts if part.start >= text.at]
+    facts["body_hash"] = labels.body_hash(meta, text.body, own)
     if found.attachments:
         facts["attachments"] = _listed(found.attachments)
     if found.images:
         facts["images"] = str(found.images)
     return facts
-
-
-def _body_hash(meta: dict[str, str], text: _Text) -> str:
-    """What two copies of one message have in common: date, sender, subject and the words without a list's footer."""
-    digest = hashlib.sha256("\n".join(meta.get(key, "") for key in ("date", "from", "subject")).encode())
-    at = text.at
-    for part in text.parts:
-        if part.kind == PartKind.FOOTER and part.start >= text.at:
-            digest.update(_words(text.text[at : part.start]))
-            at = part.end
-    digest.update(_words(text.text[at : text.at + len(text.body)]))
-    return digest.hexdigest()
-
-
-def _words(text: str) -> bytes:
-    return "".join(text.split()).encode()
 
 
 def _flags(container: dict[str, str], own: dict[str, str]) -> dict[str, str]:
