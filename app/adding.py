@@ -69,6 +69,9 @@ def options_of(settings: IngestSettings) -> "AddOptions":
         cpu_seconds=settings.seconds,
         file_bytes=settings.max_file_mib * MIB,
         memory_bytes=settings.memory_mib * MIB,
+        ocr=settings.ocr,
+        ocr_languages=settings.ocr_languages,
+        ocr_seconds=settings.ocr_seconds,
     )
     return AddOptions(limits=limits, jobs=settings.workers)
 

@@ -103,6 +103,12 @@ class IngestSettings(Group):
     """Memory that reading one file may take before it is stopped."""
     seconds: int = Field(default=120, ge=1)
     """Seconds that reading one file may take before it is stopped."""
+    ocr: Literal["auto", "off", "all"] = "auto"
+    """Recognise images and pages without a usable text layer ("auto"), beside those all pages with pictures, or none."""
+    ocr_languages: tuple[str, ...] = ()
+    """Languages that tesseract reads, as it names them (eng,deu,rus); none takes those that are installed, up to 6."""
+    ocr_seconds: int = Field(default=60, ge=1, le=600)
+    """Seconds of processor time that recognising one page may take."""
     watch: bool = False
     """While a server runs (`serve`, `chat`), read what changes in the folders that were added."""
     watch_seconds: int = Field(default=60, ge=1)

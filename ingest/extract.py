@@ -22,6 +22,7 @@ _READERS = {
     Kind.TEXT: "text",
     Kind.MARKDOWN: "text",
     Kind.CODE: "code",
+    Kind.IMAGE: "image",
 }
 _TEXTS = frozenset({Kind.TEXT, Kind.MARKDOWN, Kind.CODE})
 

@@ -19,6 +19,11 @@ class Detected(NamedTuple):
 
 _READ: tuple[tuple[bytes, Detected], ...] = (
     (b"{\\rtf", Detected(Kind.WORD, reader="rtf")),
+    (b"\x89PNG\r\n", Detected(Kind.IMAGE)),
+    (b"\xff\xd8\xff", Detected(Kind.IMAGE)),
+    (b"GIF8", Detected(Kind.IMAGE)),
+    (b"II*\x00", Detected(Kind.IMAGE)),
+    (b"MM\x00*", Detected(Kind.IMAGE)),
     (b"\x78\x9f\x3e\x22", Detected(Kind.MESSAGE, reader="winmail")),
     (b"!BDN", Detected(Kind.MAILBOX, reader="pst")),
     (b"\x1f\x8b", Detected(Kind.ARCHIVE, reader="tarball")),
@@ -32,11 +37,6 @@ _NAMED: tuple[tuple[bytes, str], ...] = (
     (b"Rar!\x1a\x07", "RAR archive: unpack it first"),
     (b"MSCF", "Windows cabinet: unpack it first"),
     (b"!<arch>\n", "ar archive"),
-    (b"\x89PNG\r\n", "PNG image"),
-    (b"\xff\xd8\xff", "JPEG image"),
-    (b"GIF8", "GIF image"),
-    (b"II*\x00", "TIFF image"),
-    (b"MM\x00*", "TIFF image"),
     (b"\x00\x00\x01\x00", "icon"),
     (b"8BPS", "Photoshop image"),
     (b"AT&TFORM", "DjVu document: export it as PDF"),
@@ -113,8 +113,10 @@ def binary(head: bytes, ext: str) -> Detected | None:
         return Detected(seems, reader="ole")
     if head[4:8] == b"ftyp":
         return Detected(Kind.OTHER, "video or image (MP4 family)")
-    if head.startswith(b"RIFF") and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        return Detected(Kind.OTHER, {b"WEBP": "WebP image", b"WAVE": "WAV audio"}.get(head[8:12], "AVI video"))
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return Detected(Kind.IMAGE)
+    if head.startswith(b"RIFF") and head[8:12] in (b"WAVE", b"AVI "):
+        return Detected(Kind.OTHER, {b"WAVE": "WAV audio"}.get(head[8:12], "AVI video"))
     if found := next((found for mark, found in _READ if head.startswith(mark)), None):
         return None if found.reader == "tarball" and head[:256].isascii() else found
     what = next((what for mark, what in _NAMED if head.startswith(mark)), "")

@@ -43,6 +43,8 @@ MAIL = b"From: a@b.c\r\nSubject: Hello\r\nDate: Tue, 3 Mar 2026 09:15:00 +0100\r
         pytest.param(b"<?php ?><html>", "a.php", Kind.CODE, id="code with markup"),
         pytest.param(b'{"a": 1}', "a.json", Kind.TEXT, id="data"),
         pytest.param(b"This is no zip file", "a.docx", Kind.TEXT, id="text named docx"),
+        pytest.param(b"\x89PNG\r\n\x1a\n", "scan", Kind.IMAGE, id="png without an ending"),
+        pytest.param(b"RIFF\x00\x00\x00\x00WEBPVP8 ", "a.pdf", Kind.IMAGE, id="webp named pdf"),
         pytest.param(bytes(range(256)) * 9, "a.docx", Kind.WORD, id="docx without its beginning"),
     ],
 )
@@ -52,4 +54,4 @@ def test_the_kind_is_found(head: bytes, name: str, kind: Kind) -> None:
 
 def test_what_is_not_read_has_a_name_for_people() -> None:
     assert detect(b"7z\xbc\xaf\x27\x1c", "a.7z").what == "7-Zip archive: unpack it first"
-    assert detect(b"\x89PNG\r\n\x1a\n", "scan").what == "PNG image"
+    assert detect(b"RIFF\x00\x00\x00\x00WAVEfmt ", "a").what == "WAV audio"
