@@ -54,7 +54,7 @@ class Guard:
             send = _with_cors(send, allowed)
         try:
             self._check_host(headers)
-            self._check_origin(headers, origin)
+            self._check_origin(f"{scope['scheme']}://{headers.get('host', '')}", origin)
             if allowed is not None and _is_preflight(scope, headers):
                 await _preflight(headers, scope, receive, send)
                 return
@@ -74,8 +74,7 @@ class Guard:
                 code="host_not_allowed",
             )
 
-    def _check_origin(self, headers: Headers, origin: str | None) -> None:
-        own = f"http://{headers.get('host', '')}"
+    def _check_origin(self, own: str, origin: str | None) -> None:
         if origin is not None and origin not in self._origins and origin != own:
             raise Refusal(
                 f"web pages of {origin!r} may not call this server",
@@ -116,12 +115,12 @@ def check_binding(settings: ServerSettings, *, exposed: bool) -> None:
     if not settings.api_key:
         raise SettingsInvalid(
             f"server.host is {settings.host!r}, which other machines can reach, and there is no server.api_key",
-            "set server.api_key, or listen on 127.0.0.1",
+            "set server.api_key or server.api_key_file, or listen on 127.0.0.1",
         )
-    if not exposed:
+    if not settings.tls_certificate and not exposed:
         raise SettingsInvalid(
             f"server.host is {settings.host!r}: other machines could read your documents with the key",
-            "add --expose if you mean it; the connection is not encrypted",
+            "set server.tls_certificate and server.tls_key, or add --expose: the connection is not encrypted then",
         )
 
 

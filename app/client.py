@@ -6,6 +6,7 @@ the way: they end with a `Problem`, so that there is one place to show it. Closi
 `aclosing`, or cancelling the task) closes its connection, which stops the engine's work for it.
 """
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from types import TracebackType
@@ -69,17 +70,36 @@ class ClientError(UnabridgedError):
         return Problem(code=self.code, message=self.message, hint=self.hint)
 
 
+def _trust(certificate: str) -> ssl.SSLContext:
+    """Our own server is known by its certificate, not by a name."""
+    try:
+        context = ssl.create_default_context(cafile=certificate)
+    except OSError as error:
+        raise ClientError(
+            f"the server's certificate {certificate} cannot be read: {error}", "check the file"
+        ) from error
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
 class Client:
     """One server. Use as `async with`, or call `aclose`."""
 
-    def __init__(self, url: str, key: str = "", *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        """`url` as in the runtime file ("http://127.0.0.1:8642"), `key` sent as bearer token when not empty."""
+    def __init__(
+        self, url: str, key: str = "", *, certificate: str = "", transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        """`url` as in the runtime file ("http://127.0.0.1:8642"), `key` sent as bearer token when not empty.
+
+        `certificate`: a file with the server's, by which it is known. Raises ClientError when that cannot be read.
+        """
         self.url = url.rstrip("/")
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=httpx.Timeout(_REPLY_SECONDS, connect=_CONNECT_SECONDS),
             transport=transport,
+            verify=_trust(certificate) if certificate else True,
             # Proxies of the environment are for the outside; documents never go through one.
             trust_env=False,
         )

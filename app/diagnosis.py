@@ -1,48 +1,31 @@
-"""What `doctor` looks at: the machine, the places, the library, the models, the server, the settings.
+"""What `doctor` looks at: machine, installation, places, settings, GPU, models, library, server.
 
 Each look is a function that returns findings and never raises for what it finds. Nothing is changed, no network is
 used, torch is not imported.
 """
 
 import os
-import platform
 import shutil
-import socket
-import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from unabridged import __version__
+from unabridged.app import installation_found, machine_found, server_found
+from unabridged.app.finding import Finding
 from unabridged.models.errors import UnabridgedError
 
 if TYPE_CHECKING:
     from unabridged.app.locations import Locations
     from unabridged.app.settings import Settings
 
-Level = Literal["ok", "warn", "fail"]
-
 _GIB = 1 << 30
 _LITTLE_DISK = 2 * _GIB
-_LITTLE_MEMORY = 2 * _GIB
-_FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
-
-    check: str
-    level: Level
-    text: str
-    remedy: str = ""
 
 
 def diagnose(locations: "Locations") -> Iterator[Finding]:
     """All findings, one after the other: the library's takes longest."""
-    yield from _machine()
+    yield from machine_found.look()
+    yield from installation_found.look(locations)
     yield from _places(locations)
     settings, finding = _settings(locations)
     yield finding
@@ -50,37 +33,7 @@ def diagnose(locations: "Locations") -> Iterator[Finding]:
     yield from _models(locations, settings)
     yield from _plan(locations, settings)
     yield _library(locations)
-    yield from _server(locations, settings)
-
-
-def _machine() -> Iterator[Finding]:
-    version = platform.python_version()
-    good = (3, 11) <= sys.version_info[:2] < (3, 13)
-    yield Finding(
-        check="python",
-        level="ok" if good else "warn",
-        text=f"unabridged {__version__}, Python {version}, {platform.platform()}",
-        remedy="" if good else "install Python 3.11 or 3.12",
-    )
-    flags = _cpu_flags()
-    found = [name for name in _FEATURES if name in flags]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    slow = platform.machine() in ("x86_64", "AMD64") and flags and "avx2" not in flags
-    yield Finding(
-        check="processor",
-        level="warn" if slow else "ok",
-        text=f"{cores} cores, {', '.join(found) or platform.machine()}",
-        remedy="without AVX2 answers take several times longer" if slow else "",
-    )
-    total, available = _memory()
-    if total:
-        little = available < _LITTLE_MEMORY
-        yield Finding(
-            check="memory",
-            level="warn" if little else "ok",
-            text=f"{available / _GIB:.1f} of {total / _GIB:.1f} GiB available",
-            remedy="close other programs, or lower engine.kv_memory_mib" if little else "",
-        )
+    yield from server_found.look(locations, settings)
 
 
 def _gpu(settings: "Settings | None") -> Finding:
@@ -193,58 +146,9 @@ def _library(locations: "Locations") -> Finding:
     return Finding(check="library", level="ok", text=text)
 
 
-def _server(locations: "Locations", settings: "Settings | None") -> Iterator[Finding]:
-    from unabridged.app import runtime
-    from unabridged.app.errors import ServerBusy
-
-    try:
-        if locations.server_lock.exists():
-            with runtime.ServerLock(locations.server_lock):
-                pass
-    except ServerBusy as error:
-        yield Finding(check="server", level="ok", text=error.message)
-        return
-    except OSError as error:
-        yield Finding(check="server", level="fail", text=f"{locations.server_lock}: {error.strerror}")
-        return
-    yield Finding(check="server", level="ok", text="none runs; `ask` and `chat` start one when they need it")
-    if settings is not None and settings.server.port:
-        yield _port(settings.server.host, settings.server.port)
-
-
-def _port(host: str, port: int) -> Finding:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with closing(socket.socket(family, socket.SOCK_STREAM)) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            sock.bind((host, port))
-        except OSError as error:
-            remedy = "unabridged config set server.port 0, or end the program that uses it"
-            return Finding(check="port", level="warn", text=f"{host} port {port}: {error.strerror}", remedy=remedy)
-    return Finding(check="port", level="ok", text=f"{host} port {port} is free")
-
-
 def _existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _same_size(file: Path, size: int) -> bool:
     return file.is_file() and file.stat().st_size == size
-
-
-def _cpu_flags() -> frozenset[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    return frozenset(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())
-
-
-def _memory() -> tuple[int, int]:
-    """Bytes of memory, all and available; zeros where the system does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
-    except OSError:
-        return 0, 0
-    values = {line.partition(":")[0]: line.partition(":")[2].split() for line in lines}
-    return int(values["MemTotal"][0]) << 10, int(values["MemAvailable"][0]) << 10

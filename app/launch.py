@@ -87,7 +87,7 @@ async def _running(locations: Locations) -> Client | None:
     found = runtime.read(locations.server_file)
     if found is None or not runtime.alive(found.pid):
         return None
-    client = Client(found.url, found.key)
+    client = Client(found.url, found.key, certificate=found.certificate)
     try:
         health = await client.health()
     except ClientError as error:

@@ -23,6 +23,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     key: str  # accepted as bearer token beside the configured one, and alone good for /v1/shutdown
     version: str
+    certificate: str = ""  # a file with it, where connections are encrypted
 
 
 def new_key() -> str:

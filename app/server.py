@@ -18,7 +18,16 @@ from fastapi import FastAPI
 from uvicorn import Config, Server
 
 from unabridged import __version__
-from unabridged.app import openai_api, replies, routes_ask, routes_documents, routes_server, routes_store, runtime
+from unabridged.app import (
+    credentials,
+    openai_api,
+    replies,
+    routes_ask,
+    routes_documents,
+    routes_server,
+    routes_store,
+    runtime,
+)
 from unabridged.app.auth import MAX_BODY, Guard, check_binding
 from unabridged.app.errors import ServerBusy
 from unabridged.app.service import Service
@@ -65,10 +74,15 @@ def run(settings: "Settings", locations: "Locations", *, child: bool = False, ex
     `exposed`: the user asked in so many words to listen beyond this machine. A child takes a free port. Raises
     SettingsInvalid, ServerBusy (a second server, or the port is taken), LibraryDamaged.
     """
+    server = credentials.with_key(settings.server)
+    if child:
+        # For programs of this machine, whatever a server that is started by hand does.
+        server = server.model_copy(update={"host": "127.0.0.1", "tls_certificate": "", "tls_key": ""})
+    settings = settings.model_copy(update={"server": server})
     check_binding(settings.server, exposed=exposed)
     locations.create()
     with _lock(locations) as lock, closing(_listen(settings.server.host, 0 if child else settings.server.port)) as sock:
-        url = _url(sock)
+        url = _url(sock, "https" if settings.server.tls_certificate else "http")
         lock.note(f"{os.getpid()} {url}")
         asyncio.run(_Life(settings, locations, url, child=child).serve(sock))
 
@@ -80,7 +94,10 @@ class _Life:
         self._locations = locations
         self._child = child
         self._failure: OSError | None = None
-        self._running = runtime.Running(url=url, pid=os.getpid(), key=runtime.new_key(), version=__version__)
+        chain, key = credentials.certificate(settings.server) or (None, None)
+        self._running = runtime.Running(
+            url=url, pid=os.getpid(), key=runtime.new_key(), version=__version__, certificate=chain or ""
+        )
         self._service = Service(settings, locations)
         app = create_app(self._service, runtime_key=self._running.key, shut_down=self._stop)
         config = Config(
@@ -90,6 +107,8 @@ class _Life:
             access_log=False,
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            ssl_certfile=chain,
+            ssl_keyfile=key,
         )
         self._server = _Server(config, self._announce)
 
@@ -178,8 +197,8 @@ def _listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _url(sock: socket.socket) -> str:
+def _url(sock: socket.socket, scheme: str) -> str:
     host, port = sock.getsockname()[:2]
     # An address that stands for all of them is none to connect to.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -11,7 +11,7 @@ from unabridged.app.commands.common import App, examples, pass_app, vram_option
 @click.option("--model", help="The installed model that answers (setting model.name).")
 @click.option("--engine", type=click.Choice(["torch", "llama-cpp"]), help="The engine (setting engine.backend).")
 @vram_option
-@click.option("--expose", is_flag=True, help="Allow an address that other machines can reach; needs server.api_key.")
+@click.option("--expose", is_flag=True, help="Listen beyond this machine without encryption; needs a key.")
 @click.option("--child", is_flag=True, hidden=True)
 @pass_app
 def serve(

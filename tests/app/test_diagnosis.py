@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from unabridged.app import cli, runtime
-from unabridged.app.diagnosis import Finding, diagnose
+from unabridged.app.diagnosis import diagnose
+from unabridged.app.finding import Finding
 from unabridged.app.locations import Locations
 from unabridged.models.quantise.unfinished import folder_of, to_install
 from unabridged.models.quantise.work import working
