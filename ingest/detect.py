@@ -25,6 +25,7 @@ _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*|<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|title|meta)[\s>]", re.I | re.S
 )
 _MAIL_NAMES = frozenset({"eml", "mht", "mhtml", "emlx", "mail"})
+_CALENDAR_NAMES = frozenset({"ics", "vcs", "ifb", "ical"})
 _HTML_NAMES = frozenset({"html", "htm", "xhtml", "shtml"})
 
 
@@ -45,6 +46,8 @@ def detect(head: bytes, name: str) -> Detected:
         return Detected(Kind.ARCHIVE, reader="tarball")
     if is_code(name, ext, head):
         return Detected(Kind.CODE, reader="code")
+    if found := _lines(head, ext):
+        return found
     if kind := _by_text(head, ext):
         return Detected(kind)
     if b"%PDF-" in head[:1024]:
@@ -65,6 +68,14 @@ def _by_name(head: bytes, ext: str) -> Detected:
     if is_table(ext) or ext == "xls":
         return Detected(Kind.SHEET, reader="delimited")
     return Detected(Kind.TEXT, reader="code" if is_data(ext) else "text")
+
+
+def _lines(head: bytes, ext: str) -> Detected | None:
+    """Calendars and contact cards."""
+    begins = as_ascii(head[:4_096]).lstrip()[:40].upper().replace(b" ", b"")
+    if begins.startswith(b"BEGIN:VCALENDAR") or (ext in _CALENDAR_NAMES and not is_binary(head)):
+        return Detected(Kind.CALENDAR, reader="calendar")
+    return Detected(Kind.TEXT, reader="vcard") if begins.startswith(b"BEGIN:VCARD") else None
 
 
 def _by_text(head: bytes, ext: str) -> Kind | None:

@@ -2,9 +2,10 @@
 
 import io
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
-from unabridged.ingest import zipped
+from unabridged.ingest import ole, zipped
 from unabridged.ingest.document import Item, Status
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 
@@ -20,11 +21,23 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
     yield from zipped.read(Source(source.name, plain), reading, place)
 
 
+def opened_again(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
+    """A document of the old formats, read again without its encryption. Raises Unreadable."""
+    plain = decrypted(source.data, reading.passwords)
+    if plain is None or plain == source.data:
+        raise Unreadable(Status.NEEDS_PASSWORD, "encrypted: it needs a password")
+    yield from ole.read(Source(source.name, plain), reading, place)
+
+
 def decrypted(data: bytes, passwords: tuple[str, ...]) -> bytes | None:
     """The file without its encryption, None where no password opens it. Raises Unreadable where it is damaged."""
     import msoffcrypto
     from msoffcrypto.exceptions import DecryptionError, FileFormatError, InvalidKeyError, ParseError
+    from msoffcrypto.format import doc97, ppt97, xls97
 
+    for module in (doc97, ppt97, xls97):
+        # They decrypt into a temporary file, and a reader process may write none.
+        module.tempfile = SimpleNamespace(TemporaryFile=io.BytesIO)
     for password in (*passwords, _BUILT_IN):
         out = io.BytesIO()
         try:

@@ -1,5 +1,7 @@
 """The words of RTF: which groups hold no text, what symbols stand for, and the code pages of its character sets."""
 
+import codecs
+
 _SKIPPED = """
 aftncn aftnsep aftnsepc atnid atnparent atnref atndate atrfend atrfstart background bkmkend bkmkstart colorschememapping
 colortbl datafield datastore docvar falt filetbl fldinst fontemb formfield ftncn ftnsep ftnsepc generator keycode
@@ -62,7 +64,7 @@ def page_codec(number: int) -> str:
     """The codec of a code page."""
     name = _PAGES.get(number, f"cp{number}")
     try:
-        b"".decode(name)
+        codecs.lookup(name)
     except LookupError:
         return "cp1252"
     return name
