@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from unabridged.ingest import roots, storing, writes
+from unabridged.ingest import ocr_due, roots, storing, writes
 from unabridged.ingest.ahead import Stream, read_ahead
 from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain, rollback, transaction
 from unabridged.ingest.errors import IngestError
@@ -84,12 +84,17 @@ def add(
             library.lock(),
             closing(connect(library.path)) as connection,
             workers or readers(options) as reading,
-            closing(Fetcher(library.path, reading, options.passwords, options.force)) as fetcher,
+            closing(_fetcher(library.path, connection, reading, options)) as fetcher,
         ):
             adding = _Adding(connection, collection, tokenizer, fetcher, library.path.parent)
             yield from adding.run(paths, options, reading.count)
     except LIBRARY_FAULTS as error:
         raise explain(error, library.path) from error
+
+
+def _fetcher(database: Path, connection: sqlite3.Connection, reading: Workers, options: AddOptions) -> Fetcher:
+    due = ocr_due.contents(connection, options.limits)
+    return Fetcher(database, reading, options.passwords, options.force, due)
 
 
 def readers(options: AddOptions) -> Workers:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -46,13 +46,17 @@ def weigh(step: Step) -> int:
 
 
 class Fetcher:
-    """The steps of files. Safe to use from several threads; `close` at the end."""
+    """The steps of files. `due`: contents that are to be read again. Safe to use from several threads; `close` at the
+    end."""
 
-    def __init__(self, database: Path, workers: Workers, passwords: Sequence[str], force: bool) -> None:
+    def __init__(
+        self, database: Path, workers: Workers, passwords: Sequence[str], force: bool, due: Container[int] = ()
+    ) -> None:
         self._database = database
         self._workers = workers
         self._passwords = tuple(passwords)
         self._force = force
+        self._due = due
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
 
@@ -67,7 +71,7 @@ class Fetcher:
 
     def wants(self, content: sqlite3.Row) -> bool:
         """Whether a content that is stored should be read again though its bytes are the same."""
-        return self._force or bool(self._passwords and content["locked"])
+        return self._force or bool(self._passwords and content["locked"]) or content["id"] in self._due
 
     def steps(self, path: str, reread: bool) -> Iterator[Step]:
         """A `Hashed`, the items unless the library has them, and how the file lies there afterwards; or a `Problem`."""

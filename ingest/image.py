@@ -25,6 +25,7 @@ _SMALL = 2_400  # pixels of the longer side: print on a page of so many is too s
 _SCAN_DPI = 200  # from here on print is large enough
 _TAKEN, _CHANGED = 0x9003, 0x0132  # EXIF: when
 _EXIF = 0x8769
+_PILLOW = "pillow"
 _DOUBT, _CUT = "recognised with doubt", "its end is missing"
 
 
@@ -100,16 +101,16 @@ def _recognised(picture: Any | None, number: int, reading: Reading) -> Recognise
     if picture is None:
         return Recognised(failure=_missing(reading))
     if picture.width * picture.height < _ICON:
-        return Recognised()
+        return Recognised(extractor=_PILLOW)
     try:
         cut = _load(picture, number)
         gray = _gray(picture)
     except _TooLarge as error:
-        return Recognised(failure=str(error))
+        return Recognised(failure=str(error), extractor=_PILLOW)
     except MemoryError:
         raise
     except Exception as error:
-        return Recognised(failure=f"damaged: {str(error)[:200]}")
+        return Recognised(failure=f"damaged: {str(error)[:200]}", extractor=_PILLOW)
     reading.allow(reading.limits.ocr_seconds)
     found = ocr.recognise(gray, reading.limits)
     return replace(found, failure=_CUT) if cut and not found.failure else found

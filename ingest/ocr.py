@@ -67,24 +67,25 @@ def recognise(image: Gray, limits: Limits) -> Recognised:
     from unabridged.ingest.ocr_image import blank, straightened
 
     image = straightened(image)
-    best = Recognised(failure="nothing is installed that recognises it")
+    best: Recognised | None = None
     for name in installed():
-        found = _tried(_engine(name), image, limits)
+        found = _tried(name, image, limits)
         if found.text and not found.doubtful:
             return found
-        if best.failure or len(found.text) * found.confidence > len(best.text) * best.confidence:
+        if best is None or best.failure or len(found.text) * found.confidence > len(best.text) * best.confidence:
             best = found
+    assert best is not None
     if best.failure or (best.text and best.confidence >= _NOISE):
         return best
     failure = "" if blank(image) else "no text was found in the image"
     return Recognised(extractor=best.extractor, failure=failure)
 
 
-def _tried(engine: Engine, image: Gray, limits: Limits) -> Recognised:
+def _tried(name: str, image: Gray, limits: Limits) -> Recognised:
     try:
-        return engine(image, limits)
+        return _engine(name)(image, limits)
     except OcrFailed as error:
-        return Recognised(failure=str(error))
+        return Recognised(failure=str(error), extractor=name)
 
 
 def _engine(name: str) -> Engine:
