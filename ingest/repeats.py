@@ -22,7 +22,8 @@ from unabridged.ingest.library import Library
 
 _RUN = 5  # words
 _SHARE = 0.9
-_SOURCES = 8
+_SOURCES = 64
+_PLACES = 8  # messages that are remembered for a run
 _KEPT = 12  # words in front of an answer
 _NEAR = 50  # messages of other threads with the same subject
 _MOST = 20_000_000  # characters of a thread that is compared
@@ -178,7 +179,7 @@ def _search(messages: list[_Message], wanted: set[int]) -> Iterator[tuple[int, t
         for own in message.own:
             for run in _runs(own):
                 known = places.setdefault(run, []) if run in sought else None
-                if known is not None and len(known) < _SOURCES and known[-1:] != [message.id]:
+                if known is not None and len(known) < _PLACES and known[-1:] != [message.id]:
                     known.append(message.id)
         if found and message.id in wanted:
             yield message.id, tuple(found)

@@ -1,0 +1,133 @@
+"""Which quotations stand in other messages; what is nowhere else is never among them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.ingest.letters import letter, store
+
+from unabridged.ingest.library import Library
+from unabridged.ingest.repeats import Repeat, repeats
+
+FIRST = (
+    "The berth at pier four is free from Friday noon until the end of the month.\n"
+    "Please tell me by Thursday whether the dredger Orca will come, and how deep she draws.\n"
+    "The harbour office wants the papers in advance, with the seal of the owner."
+)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    with Library.open(tmp_path / "library.db") as opened:
+        yield opened
+
+
+def _quoted(text: str, mark: str = "> ") -> str:
+    return "\n".join(mark + line for line in text.split("\n"))
+
+
+def _answer(number: int, body: str, to: str = "1@x") -> tuple[dict[str, str], str]:
+    return letter(number, subject="Re: Dredging", references=to, body=body)
+
+
+def _texts(library: Library, found: dict[int, tuple[Repeat, ...]]) -> dict[int, list[str]]:
+    return {
+        number: [library.page(number, one.page).text[one.start : one.end].strip() for one in each]
+        for number, each in found.items()
+    }
+
+
+def test_a_quotation_of_a_message_that_is_here_is_a_repeat(library: Library) -> None:
+    below = f"She comes.\n\nOn Mon, 2 Mar 2026, Ines Vega <i@x> wrote:\n{_quoted(FIRST)}\n"
+    one, two = store(library, "a", [letter(1, body=FIRST), _answer(2, below)])
+    found = repeats(library, [one, two])
+    assert _texts(library, found) == {two: [_quoted(FIRST)]}
+    assert found[two][0].sources == {one}
+    assert repeats(library, [one, two]) == found  # as stored
+
+
+def test_other_line_breaks_and_marks_make_no_difference(library: Library) -> None:
+    words = FIRST.split()
+    wrapped = "\n".join(">> " + " ".join(words[at : at + 5]) for at in range(0, len(words), 5))
+    outlook = f"Yes.\n\nFrom: Ines Vega\nSent: Monday\nTo: Pavel\nSubject: Dredging\n\n{' '.join(words)}\n"
+    one, two, three = store(library, "a", [letter(1, body=FIRST), _answer(2, f"Yes.\n{wrapped}"), _answer(3, outlook)])
+    found = repeats(library, [one, two, three])
+    assert {number: each[0].sources for number, each in found.items()} == {two: {one}, three: {one}}
+
+
+def test_a_quotation_of_what_is_not_here_or_was_changed_is_none(library: Library) -> None:
+    other = "I ask again for the second time what the ferry costs in winter, and who pays for the fuel.\n"
+    changed = " ".join("never" if index % 3 == 0 else word for index, word in enumerate(FIRST.split()))
+    ids = store(
+        library, "a", [letter(1, body=FIRST), _answer(2, f"Yes.\n\n> {other}"), _answer(3, f"Yes.\n\n> {changed}")]
+    )
+    assert repeats(library, ids) == {}
+
+
+def test_a_quotation_within_a_quotation_has_both_messages_as_sources(library: Library) -> None:
+    second = "She draws three metres and eighty, and the owner will send his papers with the pilot."
+    nested = f"Thanks.\n\nOn 3 Mar 2026, Pavel <p@x> wrote:\n> {second}\n>\n> On 2 Mar 2026, Ines <i@x> wrote:\n"
+    nested += _quoted(FIRST, ">> ")
+    one, two, three = store(
+        library,
+        "a",
+        [letter(1, body=FIRST), _answer(2, f"{second}\n\n{_quoted(FIRST)}"), _answer(3, nested, "1@x 2@x")],
+    )
+    found = repeats(library, [one, two, three])
+    assert found[two][0].sources == {one}
+    assert found[three][0].sources == {one, two}
+
+
+def test_the_first_that_quotes_what_is_not_here_is_the_source_of_the_others(library: Library) -> None:
+    one, two = store(
+        library,
+        "a",
+        [
+            letter(2, subject="a", references="1@x", body=f"Yes.\n\n{_quoted(FIRST)}"),
+            letter(3, subject="b", references="1@x 2@x", body=f"No.\n\n{_quoted(FIRST, '>> ')}"),
+        ],
+    )
+    assert {number: each[0].sources for number, each in repeats(library, [one, two]).items()} == {two: {one}}
+
+
+def test_in_front_of_an_answer_the_last_words_of_a_quotation_stay(library: Library) -> None:
+    between = f"{_quoted(FIRST)}\n\nThey have it.\n\n> whether the dredger Orca will come\n\nShe will."
+    one, two = store(library, "a", [letter(1, body=FIRST), _answer(2, between)])
+    (left_out,) = _texts(library, repeats(library, [one, two]))[two]
+    assert left_out.startswith("> The berth")
+    assert "seal of the owner" not in left_out
+
+
+def test_a_message_that_is_passed_on_is_found_in_another_thread(library: Library) -> None:
+    passed = f"See.\n\n---------- Forwarded message ---------\nFrom: Ines\nSubject: Dredging\n\n{FIRST}\n"
+    one, two = store(
+        library,
+        "a",
+        [
+            letter(1, body=FIRST),
+            letter(2, subject="Fwd: Dredging", body=passed, to="Z <z@z.example>", sender="Q <q@q.example>"),
+        ],
+    )
+    assert {number: each[0].sources for number, each in repeats(library, [one, two]).items()} == {two: {one}}
+
+
+def test_a_message_that_comes_later_is_compared_with_what_quotes_it(library: Library) -> None:
+    (two,) = store(library, "b", [_answer(2, f"She comes.\n\n{_quoted(FIRST)}")])
+    assert repeats(library, [two]) == {}
+    (one,) = store(library, "a", [letter(1, body=FIRST)])
+    assert repeats(library, [two])[two][0].sources == {one}
+    library.remove(["/case/a"])
+    assert all(one in each.sources for found in repeats(library, [two]).values() for each in found)
+
+
+def test_a_thread_that_quotes_all_of_itself_takes_time_that_grows_with_it(library: Library) -> None:
+    import time
+
+    body, letters = FIRST, []
+    for number in range(1, 61):
+        letters.append(_answer(number, body, f"{number - 1}@x"))
+        body = f"Answer number {number} is that nothing has changed since then.\n\n{_quoted(body)}"
+    ids = store(library, "a", letters)
+    began = time.process_time()
+    assert len(repeats(library, ids)) == 59
+    assert time.process_time() - began < 5
