@@ -30,7 +30,7 @@ COMMANDS = {
     "add": ("add", "Read files and folders into a collection."),
     "ls": ("library", "List documents with their status."),
     "show": ("library", "Print a document's pages as they were read."),
-    "search": ("library", "Find pages by their words."),
+    "search": ("search", "Find pages by their words."),
     "rm": ("library", "Take documents out of a collection."),
     "library": ("upkeep", "Check, rebuild, back up and restore the library."),
     "ask": ("ask", "Ask a question; the answer cites document and page."),

@@ -19,10 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from unabridged.ingest import reads, roots, search, writes
+from unabridged.ingest import page_map, reads, roots, search, writes
 from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
 from unabridged.ingest.filters import Filter
 from unabridged.ingest.lock import Lock
+from unabridged.ingest.page_map import PageFacts, PageProblem
 from unabridged.ingest.reindex import reindex
 from unabridged.ingest.rows import CollectionRow, Composing, Counts, DocumentRow, Hit, PageRow
 from unabridged.ingest.watch import Folder
@@ -124,6 +125,11 @@ class Library:
         return reads.document(self.connection, document_id)
 
     @_explained
+    def children(self, document_id: int) -> list[DocumentRow]:
+        """What a document holds itself (the messages of a mailbox, the attachments of a message), in reading order."""
+        return reads.children(self.connection, document_id)
+
+    @_explained
     def pages(self, document_id: int) -> list[PageRow]:
         """All pages in order. A container (mailbox) has none. Raises DocumentNotFound."""
         return reads.pages(self.connection, document_id)
@@ -132,6 +138,16 @@ class Library:
     def page(self, document_id: int, number: int) -> PageRow:
         """One page by physical number from 1. Raises DocumentNotFound."""
         return reads.page(self.connection, document_id, number)
+
+    @_explained
+    def page_map(self, document_id: int) -> list[PageFacts]:
+        """What became of each page, in order. Raises DocumentNotFound."""
+        return page_map.page_map(self.connection, document_id)
+
+    @_explained
+    def problem_pages(self, documents: Sequence[int]) -> dict[int, list[PageProblem]]:
+        """The pages of these documents that were not read as they should be, by document."""
+        return page_map.problem_pages(self.connection, documents)
 
     @_explained
     def search(

@@ -134,6 +134,13 @@ def document(connection: sqlite3.Connection, document_id: int, tokenizer: str | 
     return found[document_id]
 
 
+def children(connection: sqlite3.Connection, document_id: int) -> list[DocumentRow]:
+    """What a document holds itself, in reading order."""
+    rows = connection.execute("SELECT id FROM documents WHERE parent_id = ? ORDER BY id", (document_id,)).fetchall()
+    found = documents_by_id(connection, [row["id"] for row in rows])
+    return [found[row["id"]] for row in rows if row["id"] in found]
+
+
 def documents_by_id(
     connection: sqlite3.Connection, ids: Iterable[int], tokenizer: str | None = None, collection: int | None = None
 ) -> dict[int, DocumentRow]:

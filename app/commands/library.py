@@ -1,4 +1,4 @@
-"""`ls`, `show`, `search` and `rm`: the library, without an engine and without a server."""
+"""`ls`, `show` and `rm`: the library, without an engine and without a server."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,57 +11,91 @@ from unabridged.app.rereading import Rereading
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library
-    from unabridged.ingest.rows import DocumentRow, Hit, PageRow
+    from unabridged.ingest.rows import DocumentRow, PageRow
 
 
-@click.command(epilog=examples("unabridged ls", "unabridged ls '*.pdf' --json", "unabridged ls --problems"))
+@click.command(
+    epilog=examples(
+        "unabridged ls", "unabridged ls '*.pdf' --json", "unabridged ls --problems", "unabridged ls --ignored"
+    )
+)
 @click.argument("patterns", nargs=-1, type=TEXT)
 @collection_option
-@click.option("--problems", is_flag=True, help="Only documents that were not fully read, with reasons.")
+@click.option("--problems", is_flag=True, help="Only documents and pages that were not fully read, with reasons.")
+@click.option("--ignored", is_flag=True, help="List the files that rules leave out instead.")
 @click.option("--collections", is_flag=True, help="List collections instead.")
 @json_option
 @pass_app
-def ls(app: App, patterns: tuple[str, ...], collection: str, problems: bool, collections: bool, as_json: bool) -> None:
+def ls(
+    app: App,
+    patterns: tuple[str, ...],
+    collection: str,
+    problems: bool,
+    ignored: bool,
+    collections: bool,
+    as_json: bool,
+) -> None:
     """List documents: status, pages, tokens, path.
 
     PATTERNS are globs or parts of a path.
     """
+    from unabridged.app.commands import report
+
     with app.library() as library:
         if collections:
             _collections(library, as_json)
             return
+        if ignored:
+            report.ignored(app, library, collection, as_json)
+            return
         rows = library.documents(collection, patterns)
+        found = report.problems(library, rows) if problems else []
     nothing = "no document matches" if patterns else "no documents; read some with: unabridged add FOLDER"
     if problems and rows:
         nothing = "all of them were read in full"
-        rows = [row for row in rows if row.status != "read"]
+        rows = [row for row, _ in found]
     if as_json:
+        pages = {row.id: problems for row, problems in found}
         for row in rows:
-            emit(document_json(row))
+            emit(document_json(row) | ({"problem_pages": pages[row.id]} if problems else {}))
         return
-    table(
-        (
-            [row.status, f"{row.pages:,}", _number(row.tokens), _with_reason(row) if problems else row.path]
-            for row in rows
-        ),
-        ["STATUS", "PAGES", "TOKENS", "PATH"],
-        frozenset({1, 2}),
-    )
+    if problems:
+        report.tell_problems(found)
+    else:
+        table(
+            ([row.status, f"{row.pages:,}", _number(row.tokens), row.path] for row in rows),
+            ["STATUS", "PAGES", "TOKENS", "PATH"],
+            frozenset({1, 2}),
+        )
     if not rows:
         click.echo(nothing, err=True)
 
 
-@click.command(epilog=examples("unabridged show lease.pdf --page 3", "unabridged show 12 --json"))
+@click.command(
+    epilog=examples(
+        "unabridged show lease.pdf --page 3", "unabridged show lease.pdf --map", "unabridged show 12 --json"
+    )
+)
 @click.argument("document", type=TEXT)
 @click.option("--page", type=click.IntRange(min=1), help="Only this page.")
+@click.option("--map", "as_map", is_flag=True, help="What became of each page, the outline, and what it holds.")
 @json_option
 @pass_app
-def show(app: App, document: str, page: int | None, as_json: bool) -> None:
-    """Print the pages of DOCUMENT (a path, a part of one, or the number that `ls --json` calls id)."""
+def show(app: App, document: str, page: int | None, as_map: bool, as_json: bool) -> None:
+    """Print the pages of DOCUMENT (a path, a part of one, or the number that `ls --json` calls id).
+
+    With --map, a line for each page instead: number, label, status (read, unread, empty, doubtful), characters, tokens,
+    score, what read it, flags, and how much of it is quoted, hidden, a note and so on.
+    """
+    if page and as_map:
+        raise click.UsageError("--page and --map do not go together")
     with app.library() as library:
         row = _resolve(library, document)
+        children = library.children(row.id)
+        if as_map:
+            _show_map(library, row, children, as_json)
+            return
         pages = [library.page(row.id, page)] if page else library.pages(row.id)
-        children = [] if pages else [one for one in library.documents(None) if one.parent_id == row.id]
     if as_json:
         for one in pages:
             emit({"number": one.number, "label": one.label, "text": one.text, "flags": one.flags})
@@ -71,28 +105,19 @@ def show(app: App, document: str, page: int | None, as_json: bool) -> None:
         if len(pages) > 1:
             click.echo(f"--- page {_page_name(one)} ---", err=not sys.stdout.isatty())
         click.echo(printable(one.text))
-    for child in children:
+    for child in [] if pages else children:
         click.echo(one_line(f"{child.path}  {child.title}").rstrip())
 
 
-@click.command(epilog=examples('unabridged search "termination notice"', "unabridged search dredging --json"))
-@click.argument("query", nargs=-1, required=True, type=TEXT)
-@collection_option
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most pages to show.")
-@json_option
-@pass_app
-def search(app: App, query: tuple[str, ...], collection: str, limit: int, as_json: bool) -> None:
-    """Find pages by their words; "quoted words" must stand together."""
-    with app.library() as library:
-        hits = library.search(" ".join(query), collection, limit)
-    for hit in hits:
-        if as_json:
-            emit({"document": hit.document.path, "page": hit.page, "snippet": hit.snippet})
-        else:
-            click.echo(f"{click.style(one_line(hit.document.path), bold=True)}, page {one_line(hit.label) or hit.page}")
-            click.echo(f"  {_marked(hit)}")
-    if not hits:
-        click.echo("nothing found", err=True)
+def _show_map(library: "Library", row: "DocumentRow", children: "list[DocumentRow]", as_json: bool) -> None:
+    from unabridged.app.commands import report
+
+    pages = library.page_map(row.id)
+    if as_json:
+        emit(report.map_json(row, pages, children, document_json(row)))
+        return
+    _narrate_status(row)
+    report.tell_map(row, pages, children)
 
 
 @click.command(epilog=examples("unabridged rm old.pdf", "unabridged rm '*.html' --collection lease"))
@@ -195,24 +220,6 @@ def _narrate_status(row: "DocumentRow") -> None:
 
 def _page_name(page: "PageRow") -> str:
     return f"{page.number} ({one_line(page.label)})" if page.label else str(page.number)
-
-
-def _marked(hit: "Hit") -> str:
-    """The snippet on one line, with the words that matched in bold."""
-    out, at = [], hit.start
-    for first, last in hit.marks:
-        start, end = first - hit.start, last - hit.start
-        out += [
-            printable(hit.snippet[at - hit.start : start]),
-            click.style(printable(hit.snippet[start:end]), bold=True),
-        ]
-        at = last
-    out.append(printable(hit.snippet[at - hit.start :]))
-    return " ".join("".join(out).split())
-
-
-def _with_reason(row: "DocumentRow") -> str:
-    return f"{row.path}: {row.reason}" if row.reason else row.path
 
 
 def _number(value: int | None) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unabridged.ingest.outdated import Outdated
 
 
-@click.group()
+@click.group(epilog=examples("unabridged library verify", "unabridged library backup case.backup"))
 def library() -> None:
     """Check the library, make its index anew, back it up and restore it. Files that were added are never altered."""
 

@@ -1,0 +1,116 @@
+"""What became of files and pages: problems by document and page, the map of a document, what rules leave out."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from unabridged.app.commands.common import App, emit, table
+from unabridged.app.commands.narration import ignored_line
+from unabridged.app.output import count
+from unabridged.app.printable import one_line
+
+if TYPE_CHECKING:
+    from unabridged.ingest.library import Library
+    from unabridged.ingest.page_map import PageFacts, PageProblem
+    from unabridged.ingest.rows import DocumentRow
+
+
+def problems(library: "Library", rows: "Sequence[DocumentRow]") -> "list[tuple[DocumentRow, list[PageProblem]]]":
+    """The documents that were not read in full, or have pages that were not read as they should be."""
+    pages = library.problem_pages([row.id for row in rows])
+    return [(row, pages.get(row.id, [])) for row in rows if row.status != "read" or row.id in pages]
+
+
+def tell_problems(found: "Sequence[tuple[DocumentRow, list[PageProblem]]]") -> None:
+    """A line for each document, and one for each kind of problem on its pages."""
+    for row, pages in found:
+        reason = f": {row.reason}" if row.reason else ""
+        click.echo(one_line(f"{row.status.replace('_', ' ')}  {row.path}{reason}"))
+        by_flags: dict[tuple[str, ...], list[int]] = {}
+        for page in pages:
+            by_flags.setdefault(page.flags, []).append(page.number)
+        for flags, numbers in by_flags.items():
+            click.echo(f"    {_runs(numbers)}: {', '.join(flags)}")
+
+
+def ignored(app: App, library: "Library", collection: str, as_json: bool) -> None:
+    """What rules leave out of the collection's folders, as they lie on the disk now."""
+    from unabridged.ingest.paths import stored
+    from unabridged.ingest.rows import Ignored
+    from unabridged.ingest.walk import Passed, walk
+
+    total = 0
+    for folder in library.folders(collection):
+        for place in walk(folder.path, folder.rules, own=library.path.parent):
+            if isinstance(place, Passed):
+                total += place.files
+                shown = Ignored(path=stored(place.path), rule=place.rule, files=place.files)
+                if as_json:
+                    emit(shown)
+                else:
+                    click.echo(one_line(ignored_line(shown)))
+    app.console.print(f"{count(total, 'file')} left out by rules", markup=False)
+
+
+def tell_map(row: "DocumentRow", pages: "Sequence[PageFacts]", children: "Sequence[DocumentRow]") -> None:
+    """The map of a document: its pages, its outline, what it holds."""
+    table(
+        (_page_cells(page) for page in pages),
+        ["PAGE", "LABEL", "STATUS", "CHARACTERS", "TOKENS", "SCORE", "EXTRACTOR", "FLAGS AND PARTS"],
+        frozenset({0, 3, 4, 5}),
+    )
+    for level, title, page in outline(row):
+        click.echo(one_line(f"{'  ' * level}{title}") + (f"  {page}" if page else ""))
+    if children:
+        table(
+            ([child.status, f"{child.pages:,}", child.path[len(row.path) :], child.title] for child in children),
+            ["STATUS", "PAGES", "HOLDS", "TITLE"],
+            frozenset({1}),
+        )
+
+
+def map_json(
+    row: "DocumentRow", pages: "Sequence[PageFacts]", children: "Sequence[DocumentRow]", document: dict[str, Any]
+) -> dict[str, Any]:
+    """The map as an object."""
+    return {
+        **document,
+        "meta": row.meta,
+        "map": pages,
+        "outline": [{"level": level, "title": title, "page": page} for level, title, page in outline(row)],
+        "holds": [child.path for child in children],
+    }
+
+
+def outline(row: "DocumentRow") -> list[tuple[int, str, int]]:
+    """Level from 0, title and page (0: none) of each entry of the document's outline, as its reader noted it."""
+    return msgspec.json.decode(row.meta.get("outline", "[]"), type=list[tuple[int, str, int]])
+
+
+def _page_cells(page: "PageFacts") -> list[str]:
+    parts = ", ".join(f"{kind} {size:,}" for kind, size in page.parts.items())
+    return [
+        f"{page.number:,}",
+        page.label,
+        page.status,
+        f"{page.characters:,}",
+        "-" if page.tokens is None else f"{page.tokens:,}",
+        f"{page.score:.2f}",
+        page.extractor,
+        "; ".join(filter(None, [" ".join(page.flags), parts])),
+    ]
+
+
+def _runs(numbers: Iterable[int]) -> str:
+    """ "page 3", "pages 3, 5-9"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    single = len(words) == 1 and "-" not in words[0]
+    return f"{'page' if single else 'pages'} {', '.join(words)}"

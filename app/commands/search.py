@@ -1,0 +1,45 @@
+"""`unabridged search`: pages by their words, without an engine and without a server."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app
+from unabridged.app.printable import one_line, printable
+
+if TYPE_CHECKING:
+    from unabridged.ingest.rows import Hit
+
+
+@click.command(epilog=examples('unabridged search "termination notice"', "unabridged search dredging --json"))
+@click.argument("query", nargs=-1, required=True, type=TEXT)
+@collection_option
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most pages to show.")
+@json_option
+@pass_app
+def search(app: App, query: tuple[str, ...], collection: str, limit: int, as_json: bool) -> None:
+    """Find pages by their words; "quoted words" must stand together."""
+    with app.library() as library:
+        hits = library.search(" ".join(query), collection, limit)
+    for hit in hits:
+        if as_json:
+            emit({"document": hit.document.path, "page": hit.page, "snippet": hit.snippet})
+        else:
+            click.echo(f"{click.style(one_line(hit.document.path), bold=True)}, page {one_line(hit.label) or hit.page}")
+            click.echo(f"  {_marked(hit)}")
+    if not hits:
+        click.echo("nothing found", err=True)
+
+
+def _marked(hit: "Hit") -> str:
+    """The snippet on one line, with the words that matched in bold."""
+    out, at = [], hit.start
+    for first, last in hit.marks:
+        start, end = first - hit.start, last - hit.start
+        out += [
+            printable(hit.snippet[at - hit.start : start]),
+            click.style(printable(hit.snippet[start:end]), bold=True),
+        ]
+        at = last
+    out.append(printable(hit.snippet[at - hit.start :]))
+    return " ".join("".join(out).split())
