@@ -2,9 +2,10 @@
 
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -12,10 +13,14 @@ from unabridged.app.cli import FAILED, PARTLY
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
 from unabridged.app.commands.following import Followed, follow
 from unabridged.app.commands.narration import Manner, Tally, account, narrate, summary
+from unabridged.app.commands.passwords import Watched, ask, can_ask, in_file
 from unabridged.app.commands.reading_ahead import read_ahead
 from unabridged.app.events import Composing
 from unabridged.app.printable import one_line
 from unabridged.app.rereading import Rereading
+
+if TYPE_CHECKING:
+    from unabridged.ingest.rows import AddItem
 
 _EXAMPLES = examples(
     "unabridged add ~/case",
@@ -40,7 +45,9 @@ _EXAMPLES = examples(
 @click.option("--include", multiple=True, help="Read only files that match (gitignore syntax); may be repeated.")
 @click.option("--exclude", multiple=True, help="Pass over files that match; may be repeated.")
 @click.option(
-    "--password-file", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Tried on locked files."
+    "--password-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Passwords, one a line, that are tried on locked files. Without it they are asked for at a terminal.",
 )
 @click.option("--force", is_flag=True, help="Read unchanged files again.")
 @click.option("--hidden/--no-hidden", default=None, help="Read files whose names begin with a dot too.")
@@ -76,11 +83,14 @@ def add(
     exit code is 4 then. Names that begin with a dot are left out, and what .unabridgedignore files name (as .gitignore
     files do); patterns are remembered with a folder. Without PATHS the collection's folders are looked at again. With
     --prefill the model reads the collection onto the disk; interrupted, the same command goes on from there.
+    Passwords of locked files are asked for at the end; they are never stored.
     """
     import msgspec
 
     from unabridged.app.adding import options_of
     from unabridged.ingest.add import add as adding
+    from unabridged.ingest.locked import locked_files
+    from unabridged.ingest.paths import on_disk
 
     settings = app.settings()
     app.locations.create()
@@ -91,7 +101,7 @@ def add(
         hidden=False if forget_rules and hidden is None else hidden,
         gitignore=False if forget_rules and gitignore is None else gitignore,
         force=force,
-        passwords=_passwords(password_file),
+        passwords=in_file(password_file) if password_file else (),
     )
     if watch and (files := [path for path in paths if path.exists() and not path.is_dir()]):
         raise click.UsageError(f"--watch follows folders, and {one_line(str(files[0]))} is a file")
@@ -101,9 +111,17 @@ def add(
         rereading = Rereading(library, collection)
         if composition is not None:
             library.compose(collection, composition)
+        watched = Watched(paths)
         with closing(adding(library, paths, collection, tokenizer, options)) as items:
             manner = Manner(quiet or as_json or not sys.stderr.isatty(), as_json, list_ignored)
-            tally = narrate(app, items, manner)
+            tally = narrate(app, watched.through(items), manner)
+        if not (quiet or as_json) and can_ask():
+
+            def read(some: Sequence[str], passwords: Sequence[str]) -> "Iterable[AddItem]":
+                tried = msgspec.structs.replace(options, passwords=(*passwords, *options.passwords), force=False)
+                return adding(library, [on_disk(path) for path in some], collection, tokenizer, tried)
+
+            ask(app, lambda: locked_files(library.connection, collection), watched, read, tally)
         note = rereading.note()
     seconds = time.monotonic() - began
     summary(app, tally, seconds)
@@ -123,13 +141,3 @@ def _exit_code(tally: Tally) -> int:
     if not tally.unread():
         return 0
     return PARTLY if tally.statuses["read"] or tally.statuses["partial"] else FAILED
-
-
-def _passwords(file: Path | None) -> tuple[str, ...]:
-    """The passwords of a file, one a line."""
-    if file is None:
-        return ()
-    try:
-        return tuple(line for line in file.read_text("utf-8").splitlines() if line)
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"the password file {file} is not UTF-8 text") from error
