@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unabridged.ingest.document import Status
-from unabridged.ingest.errors import PathNotFound
+from unabridged.ingest.errors import PathNotFound, PatternInvalid
 from unabridged.ingest.ignores import Rules
 from unabridged.ingest.walk import Found, Passed, Problem, walk
 
@@ -102,3 +102,55 @@ def test_a_deep_tree_does_not_exhaust_the_stack(tmp_path: Path) -> None:
 def test_a_path_where_nothing_lies_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PathNotFound, match="nothing lies at"):
         walk(tmp_path / "missing")
+
+
+def test_found_problems_and_passed_add_up_to_all_there_is(tmp_path: Path) -> None:
+    _tree(
+        tmp_path, "a.txt", "b.log", ".git/x/1", ".git/x/2", ".git/3", "old/1", "old/deep/2", "own/library.db", "d/e.log"
+    )
+    (tmp_path / ".unabridgedignore").write_text("*.log\n")
+    (tmp_path / "gone").symlink_to("nowhere")
+    places = list(walk(tmp_path, Rules(exclude=("old/",)), own=tmp_path / "own"))
+    passed = {os.path.relpath(place.path, tmp_path): place for place in places if isinstance(place, Passed)}
+    assert {name: (place.rule, place.files) for name, place in passed.items()} == {
+        ".git": ("hidden", 3),
+        ".unabridgedignore": ("hidden", 1),
+        "b.log": (".unabridgedignore: *.log", 1),
+        "d/e.log": (".unabridgedignore: *.log", 1),
+        "old": ("--exclude old/", 2),
+        "own": ("unabridged's own data", 1),
+    }
+    everything = sum(not path.is_dir() for path in tmp_path.rglob("*"))
+    assert everything == len(places) - len(passed) + sum(place.files for place in passed.values())
+
+
+def test_gitignore_holds_where_it_is_wanted_and_ours_decides(tmp_path: Path) -> None:
+    _tree(tmp_path, "a.pyc", "b.log", "keep.log", "sub/c.pyc", "sub/d.log")
+    (tmp_path / ".gitignore").write_text("*.pyc\n*.log\n")
+    (tmp_path / ".unabridgedignore").write_text("!keep.log\n")
+    (tmp_path / "sub" / ".gitignore").write_text("!d.log\n")
+    assert _names(tmp_path) == ["a.pyc", "b.log", "keep.log", "sub/c.pyc", "sub/d.log"]
+    assert _names(tmp_path, gitignore=True) == ["keep.log", "sub/d.log"]
+
+
+@pytest.mark.parametrize("content", ["!", "*.log\n\\\n", "x" * (1 << 21), None])
+def test_an_ignore_file_that_makes_no_sense_is_said_and_hides_nothing(tmp_path: Path, content: str | None) -> None:
+    _tree(tmp_path, "a.log")
+    ignore = tmp_path / ".unabridgedignore"
+    os.mkfifo(ignore) if content is None else ignore.write_text(content)
+    problem, found = walk(tmp_path)
+    assert isinstance(problem, Problem)
+    assert problem.reason.startswith("not heeded as an ignore file: ")
+    assert isinstance(found, Found)
+
+
+def test_an_ignore_file_may_begin_with_a_mark_and_hold_any_bytes(tmp_path: Path) -> None:
+    _tree(tmp_path, "a.log", "b.txt")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x")
+    (tmp_path / ".unabridgedignore").write_bytes(b"\xef\xbb\xbf*.log\r\ncaf\xe9.txt\r\n")
+    assert _names(tmp_path) == ["b.txt"]
+
+
+def test_a_pattern_without_a_meaning_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(PatternInvalid, match="--exclude: '!' is no pattern"):
+        walk(tmp_path, Rules(exclude=("*.log", "!")))
