@@ -1,11 +1,12 @@
 """What must hold for any bytes that claim to be mail. Each function raises AssertionError where it does not."""
 
 import io
+import itertools
 from collections.abc import Callable
 
 from tests.ingest.made import read, sound
 
-from unabridged.ingest import dates, headers, mbox, mbox_split, mime
+from unabridged.ingest import cms, content_lines, dates, headers, lzfu, mail_place, mbox, mbox_split, mime, tnef
 from unabridged.ingest.document import Closed, Item, Page
 from unabridged.ingest.limits import Limits
 
@@ -20,7 +21,7 @@ def mailbox(data: bytes) -> None:
     if found:
         assert found[0].start == 0
         assert found[-1].end == len(data)
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in itertools.pairwise(found):
         assert before.end == after.start == after.offset
     for span, raw in zip(found, mbox.split(file, 1 << 20), strict=True):
         assert span.start <= span.offset <= span.head <= span.end
@@ -67,9 +68,47 @@ def structure(data: bytes) -> None:
     assert len(content) <= max(len(data), 64)
 
 
+def winmail(data: bytes) -> None:
+    """Outlook's container, as a file and as a part of a message."""
+    ends_well("winmail.dat", tnef.MAGIC + data)
+
+
+def calendar(data: bytes) -> None:
+    """Calendars and contact cards."""
+    for line in content_lines.lines(data):
+        line.pieces()
+    ends_well("a.ics", b"BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\n" + data)
+    ends_well("a.vcf", b"BEGIN:VCARD\r\n" + data)
+
+
+def outlook(data: bytes) -> None:
+    """A saved message of Outlook."""
+    ends_well("a.msg", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + data[8:])
+
+
+def envelope(data: bytes) -> None:
+    """S/MIME, compressed RTF, and the state behind a message of Apple Mail."""
+    opened = cms.opened(data)
+    assert len(opened.content or b"") <= max(len(data), 1 << 27)
+    assert len(lzfu.rtf(data, 10_000)) <= 10_000
+    ends_well("1.emlx", b"17\nSubject: x\n\ntext\n" + data)
+
+
+def place(data: bytes) -> None:
+    """Names of files of mail."""
+    name = data.decode("utf-8", "replace").replace("/", "_").replace("\0", "_")[:200]
+    found = mail_place.of(f"/nowhere/cur/{name}", 0.0)
+    assert all(isinstance(value, str) for value in found.meta.values())
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "mailbox": mailbox,
     "message": message,
     "header": header,
     "structure": structure,
+    "winmail": winmail,
+    "calendar": calendar,
+    "outlook": outlook,
+    "envelope": envelope,
+    "place": place,
 }
