@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unabridged.app import gpu_found
 from unabridged.engine.attention.support import gpu_refusal
 from unabridged.engine.errors import EngineUnavailable
-from unabridged.engine.gpu.chosen import own
+from unabridged.engine.gpu.chosen import own, reads_index
 from unabridged.engine.plan.divide import divide
 from unabridged.engine.plan.machine import Machine
 from unabridged.engine.plan.plan import Plan, Subject, Wish
@@ -107,4 +107,5 @@ def _subject(path: Path, name: str, options: "EngineOptions", card: "Card | None
     if indexed is None:
         indexed = (path / CALIBRATION).is_file()
     attention = own(options.attention, weights.config.window, indexed)
+    indexed = indexed and reads_index(attention)
     return Subject(name, weights.config, weights.bytes, weights.itemsize, attention, kind, indexed, eight)

@@ -71,7 +71,7 @@ class Engine:
         self.plan, self.pool, self._model = plan, pool, model
         self._device = pool.device
         self._attention = replace(plan.attention, dense_below=below)
-        streaming = Streaming(plan.tokens, plan.longest)
+        streaming = Streaming(plan.staged, plan.longest)
         self._runner = GpuRunner(model, self.pool, self._attention, plan.slots, plan.chunk, streaming=streaming)
         self.recorded = self._runner.record()
         memory.reserve(plan, self._device)

@@ -13,7 +13,8 @@ RTX 4090        A step: its launches at 2.5 us, then its bytes of GPU memory at 
                 the bus at 25 GB/s (PCIe 4.0 x16), as if nothing overlapped; bytes as counted, those that grow with the
                 context grown. Prefill: as above, with computing by the ratio of the matrix rates (165 TFLOP/s there)
                 and this bus.
-memory          The memory plan for one answer at a time: what the GPU must have, the host's for keys and values.
+memory          The memory plan for one answer at a time: what the GPU must have, the host's for keys and values; with
+                staging for the whole context, by which prefill is projected, and with little.
 restart         Bytes of keys and values at the rate at which they were restored, and at 7 GB/s, which disks on PCIe 4.0
                 x4 are sold with.
 """
@@ -34,7 +35,7 @@ from unabridged.engine.attention.limits import PIECE
 from unabridged.engine.events import AttentionChoice
 from unabridged.engine.plan.kv import Kv
 from unabridged.engine.plan.machine import Machine
-from unabridged.engine.plan.plan import Plan, Subject, Wish
+from unabridged.engine.plan.plan import Subject, Wish
 from unabridged.engine.plan.search import Search
 from unabridged.models.config import ModelConfig
 
@@ -71,10 +72,12 @@ class Projection:
         """What does not depend on a preset's choices."""
         size = tokens * self._kv.token
         row: Row = {"context": tokens, "kv": size, "plans": {}, "restart": {"disk": size / DISK}}
-        for indexed in (True, False):
-            plan = self._plan(tokens, indexed)
-            parts = {part.name: part.bytes for part in plan.parts}
-            row["plans"]["index" if indexed else "no index"] = {"vram": plan.vram, "parts": parts}
+        for indexed, name in ((True, "index"), (False, "no index")):
+            search = self._search(tokens, indexed)
+            plans = {name: search.plan("host", tokens, 1, PIECE // 4), f"{name}, little": search.least("host", tokens)}
+            for kind, plan in plans.items():
+                parts = {part.name: part.bytes for part in plan.parts}
+                row["plans"][kind] = {"vram": plan.vram, "parts": parts}
         for one in self._offload["disk"]:
             if one["place"] != "device":
                 row["restart"]["measured"] = size / one["restore"]
@@ -131,12 +134,12 @@ class Projection:
             row["same_card"] = float(base + slope * tokens)
         return row
 
-    def _plan(self, tokens: int, indexed: bool) -> Plan:
+    def _search(self, tokens: int, indexed: bool) -> Search:
         model = self._model
         own = for_window(model.window, indexed)
         subject = Subject("", model, self._offload["load"]["device"], 2, own, KIND, indexed)
         unlimited = Machine(1 << 60, 1 << 60, 0)
-        return Search(subject, unlimited, Wish("host", context=tokens, slots=1)).least("host", tokens)
+        return Search(subject, unlimited, Wish("host", context=tokens, slots=1))
 
 
 @dataclass(frozen=True)

@@ -247,7 +247,10 @@ def _last_stage(config: AttentionConfig, field: str, value: Scalar) -> tuple[Lay
 
 # Tokens of a page: the index is read in pages from the sink on.
 _PAGE = 16
-_NO_INDEX = "take preset auto, 3k, 5k or 8k; on a GPU an index comes with: unabridged models calibrate NAME"
+_NO_INDEX = (
+    "take preset auto, 3k, 5k or 8k; on a GPU an index comes with: unabridged models calibrate NAME, and with an "
+    "engine.preset that reads it"
+)
 _PLAIN: dict[str, object] = {
     "sink": int,
     "stream": int,

@@ -19,7 +19,7 @@ from unabridged.engine.attention.support import gpu_refusal
 from unabridged.engine.errors import EngineUnavailable
 from unabridged.engine.events import PROTOCOL, AttentionChoice, Event, Generate, Prefill, Ready
 from unabridged.engine.gpu import memory
-from unabridged.engine.gpu.chosen import chosen, own
+from unabridged.engine.gpu.chosen import chosen, own, reads_index
 from unabridged.engine.gpu.host_memory import Place, best_place
 from unabridged.engine.gpu.passes import Streaming
 from unabridged.engine.gpu.pool import K_SCALE, V_SCALE, GpuPool
@@ -76,13 +76,17 @@ class GpuBackend:
         _refuse(weights.config)
         manifest, tokenizer = read_manifest(model_dir), Tokenizer.load(model_dir)
         bases, self._notes = _bases(model_dir, manifest.fingerprint)
-        self._indexed, window = bool(bases), weights.config.window
+        window = weights.config.window
+        attention = own(options.attention, window, bool(bases))
+        # Whoever never reads it needs no memory for it: a third of what a long context takes of the GPU's.
+        bases = bases if reads_index(attention) else ()
+        self._indexed = bool(bases)
         subject = Subject(
             name=self._name,
             config=weights.config,
             weights=weights.bytes,
             itemsize=weights.itemsize,
-            attention=own(options.attention, window, self._indexed),
+            attention=attention,
             kind=kind,
             indexed=self._indexed,
             eight=_eight_bits(self._device),
@@ -99,7 +103,7 @@ class GpuBackend:
         form = f"{pool.dtype} k/{K_SCALE} v/{V_SCALE} pages of {PAGE} head {options.head_bits}"
         self._fingerprint = fingerprint(manifest.fingerprint, tokenizer.id, form, "cuda")
         self._cache = KvCache(pool, PAGE)
-        streaming = Streaming(plan.tokens, plan.longest)
+        streaming = Streaming(plan.staged, plan.longest)
         runner = GpuRunner(model, pool, plan.attention, plan.slots, plan.chunk, streaming=streaming)
         recorded = runner.record()
         # Behind the recording, which has the allocator give back what nobody uses.

@@ -22,6 +22,11 @@ def own(choice: AttentionChoice, window: int, indexed: bool) -> AttentionConfig:
         return for_window(window, indexed)
 
 
+def reads_index(config: AttentionConfig) -> bool:
+    """Whether stages of it score by an index."""
+    return any(stage.scorer == "index" for layer in config.layers for stage in layer.stages)
+
+
 def chosen(choice: AttentionChoice, plan: Plan, window: int, indexed: bool) -> AttentionConfig:
     """What a request asks for. Raises BadRequest for what the kernels do not do."""
     config = checked(choose(choice, window, indexed))

@@ -58,6 +58,7 @@ class Part:
 @dataclass(frozen=True)
 class Plan:
     """`tokens`: that the pool holds; `chunk`: tokens of a pass, `longest`: of one behind a long past in the host;
+    `staged`: tokens that such passes have brought to the GPU at most, 0 without a pool in the host;
     `whole`: no context of as many tokens is attended to whole; `attention`: the engine's own; `parts`: of the GPU's
     memory; `passing`: bytes of them that passes over prompts take and give back."""
 
@@ -66,6 +67,7 @@ class Plan:
     slots: int
     chunk: int
     longest: int
+    staged: int
     whole: int
     attention: AttentionConfig
     kv: Kv

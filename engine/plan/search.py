@@ -21,6 +21,9 @@ _COUNTS = (8, 4, 2, 1)
 # each, and activations grow with them.
 CHUNK = 4096
 _LONGEST = (PIECE, PIECE // 2, PIECE // 4)
+# Tokens that staging has room for where it cannot have room for the whole context: documents that are each read behind
+# the prefix need no more, longer texts are read in place, slowly.
+_STAGED = 1 << 17
 # Contexts within it are attended to whole where the pool lies in the host: they have a copy in the banks.
 DENSE_BELOW = 8192
 # Contexts below this are of no use with documents: better the CPU. Whoever says what they may take knows better.
@@ -60,14 +63,15 @@ class Search:
 
     def least(self, place: Place, tokens: int) -> Plan:
         """The plan for `tokens` tokens that takes the least."""
-        return self.plan(place, tokens, min(self._counts), self._pieces(place)[-1])
+        return self.plan(place, tokens, min(self._counts), self._pieces(place)[-1], _STAGED)
 
     def most_at_all(self, place: Place) -> int:
-        """Tokens that fit if need be with fewer answers at a time and shorter pieces."""
-        return self._most(place, min(self._counts), self._pieces(place)[-1])
+        """Tokens that fit if need be with fewer answers at a time, shorter pieces and little staging."""
+        return self._most(place, min(self._counts), self._pieces(place)[-1], _STAGED)
 
-    def plan(self, place: Place, tokens: int, slots: int, piece: int) -> Plan:
-        """How memory is divided then, whether there is enough or not."""
+    def plan(self, place: Place, tokens: int, slots: int, piece: int, staged: int = _MOST_TOKENS) -> Plan:
+        """How memory is divided then, whether there is enough or not. `staged`: tokens that staging has room for at
+        most."""
         subject, config, kv = self.subject, self.subject.config, self._kv
         # Without extension any context may be attended to whole, and none is longer than the pool.
         whole = max(config.window, tokens + 1) if place == "gpu" else DENSE_BELOW
@@ -78,11 +82,13 @@ class Search:
             parts.append(Part("index", tokens * kv.codes + bases, f"codes of {kv.width + 1} bytes a key and head"))
         if place == "gpu":
             parts.append(Part("keys and values", tokens * kv.token, kv.kind))
-            known = 0
+            known = staged = 0
         else:
+            staged = min(staged, tokens)
             banks = BankRoom.of(attention, config.layers, slots, tokens)
             parts += _banks(banks, kv)
-            parts.append(Part("staging", kv.staging(CONTEXTS, tokens), "two layers of a context, for prompts"))
+            of = "a context" if staged == tokens else f"{staged:,} tokens"
+            parts.append(Part("staging", kv.staging(CONTEXTS, staged), f"two layers of {of}, for prompts"))
             known = banks.tables_bytes(kv.layers, kv.heads, tokens)
         space = Workspace.of(config, attention, subject.itemsize, kv.layer_codes, slots, piece, tokens)
         parts += [
@@ -96,6 +102,7 @@ class Search:
             slots=slots,
             chunk=self._chunk,
             longest=piece,
+            staged=staged,
             whole=whole,
             attention=attention,
             kv=kv,
@@ -104,36 +111,40 @@ class Search:
             banks=banks,
         )
 
-    def _most(self, place: Place, slots: int, piece: int) -> int:
+    def _most(self, place: Place, slots: int, piece: int, staged: int) -> int:
         """Tokens at most, in whole blocks."""
         low, high = 0, _MOST_TOKENS // BLOCK
         while low < high:
             middle = (low + high + 1) // 2
-            fits = self._fits(self.plan(place, middle * BLOCK, slots, piece))
+            fits = self._fits(self.plan(place, middle * BLOCK, slots, piece, staged))
             low, high = (middle, high) if fits else (low, middle - 1)
         return low * BLOCK
 
     def _on_gpu(self) -> Plan | None:
         """With as many answers at a time as leave room for what is wanted."""
-        return self._best("gpu", [(slots, self._chunk) for slots in self._counts])
+        return self._best("gpu", [(slots, self._chunk, _MOST_TOKENS) for slots in self._counts])
 
     def _in_host(self) -> Plan | None:
-        """The same, with pieces as long as may be. Where nothing was asked for, one answer at a time, of as many tokens
-        as there is room for."""
-        counts = self._counts if self.wish.context or self.wish.slots else (1,)
-        return self._best("host", [(slots, piece) for piece in self._pieces("host") for slots in counts])
+        """The same, with pieces as long as may be, and with little staging where nothing else holds what was asked for.
+        Where nothing was, one answer at a time, of as many tokens as there is room for."""
+        counts, pieces = self._counts if self.wish.context or self.wish.slots else (1,), self._pieces("host")
+        tries = [(slots, piece, _MOST_TOKENS) for piece in pieces for slots in counts]
+        if self.wish.context:
+            tries += [(slots, pieces[-1], _STAGED) for slots in counts]
+        return self._best("host", tries)
 
     def _pieces(self, place: Place) -> list[int]:
         return [self._chunk] if place == "gpu" else [max(longest, self._chunk) for longest in _LONGEST]
 
-    def _best(self, place: Place, tries: Sequence[tuple[int, int]]) -> Plan | None:
-        """The first try that has room for what is wanted; where that was not asked for, else the one with the most."""
-        asked, best = self.wish.context, (0, 0, 0)
-        for slots, piece in tries:
-            most = self._most(place, slots, piece)
+    def _best(self, place: Place, tries: Sequence[tuple[int, int, int]]) -> Plan | None:
+        """The first try (slots, piece, staged) that has room for what is wanted; where that was not asked for, else the
+        one with the most."""
+        asked, best = self.wish.context, (0, 0, 0, 0)
+        for slots, piece, staged in tries:
+            most = self._most(place, slots, piece, staged)
             if most >= self.wanted:
-                return self.plan(place, self.wanted if asked else most, slots, piece)
-            best = max(best, (most, slots, piece))
+                return self.plan(place, self.wanted if asked else most, slots, piece, staged)
+            best = max(best, (most, slots, piece, staged))
         return None if asked or best[0] < self.of_use else self.plan(place, *best)
 
     def taken(self, plan: Plan) -> int:

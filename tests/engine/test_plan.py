@@ -129,6 +129,21 @@ def test_pieces_are_shorter_where_memory_is_short(llama: Subject) -> None:
     assert tight.longest < full.longest == 32768
 
 
+def test_three_million_tokens_fit_with_little_staging(llama: Subject) -> None:
+    machine, wish = on(24, ram=256), Wish(context=3_000_000, slots=1)
+    plan = divide(llama, machine, wish)
+    assert (plan.tokens, plan.staged, plan.longest) == (3_000_000, 1 << 17, 8192)
+    assert plan.part("staging") == pytest.approx(GIB / 2, rel=0.02)
+    assert any("131,072 tokens" in line for line in plan_lines(plan))
+    # Attention without an index leaves room for staging.
+    unindexed = replace(llama, attention=for_window(131072), indexed=False)
+    plan = divide(unindexed, machine, wish)
+    assert (plan.staged, plan.part("index")) == (3_000_000, 0)
+    assert divide(llama, on(24), Wish(context=MILLION, slots=1)).staged == MILLION
+    # What nobody asked for is not had at the price of slow reading.
+    assert divide(llama, on(16, ram=256), Wish()).staged == divide(llama, on(16, ram=256), Wish()).tokens
+
+
 def test_too_little_of_the_hosts_memory_is_told_with_what_would_fit(llama: Subject) -> None:
     machine = on(24, ram=32)
     said = refused(llama, machine, Wish(context=MILLION))
