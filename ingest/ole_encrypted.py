@@ -32,7 +32,7 @@ def opened_again(source: Source, reading: Reading, place: Place) -> Iterator[Ite
 def decrypted(data: bytes, passwords: tuple[str, ...]) -> bytes | None:
     """The file without its encryption, None where no password opens it. Raises Unreadable where it is damaged."""
     import msoffcrypto
-    from msoffcrypto.exceptions import DecryptionError, FileFormatError, InvalidKeyError, ParseError
+    from msoffcrypto.exceptions import InvalidKeyError
     from msoffcrypto.format import doc97, ppt97, xls97
 
     for module in (doc97, ppt97, xls97):
@@ -46,9 +46,10 @@ def decrypted(data: bytes, passwords: tuple[str, ...]) -> bytes | None:
             office.decrypt(out)
         except InvalidKeyError:
             continue
-        except (DecryptionError, FileFormatError, ParseError) as error:
+        except Exception as error:  # whatever damage causes comes through; so does a password that is not checked
             if "password" in str(error).lower():
                 continue
-            raise Unreadable(Status.UNSUPPORTED, f"encrypted in a way that is not read ({error})") from error
+            reason = f"encrypted, and damaged or in a way that is not read ({type(error).__name__}: {str(error)[:200]})"
+            raise Unreadable(Status.DAMAGED, reason) from error
         return out.getvalue()
     return None

@@ -70,10 +70,12 @@ def _line(cells: Sequence[str]) -> str:
     out: list[str] = []
     gap = 0
     for at in range(last + 1):
-        cell = _SPACE.sub(" ", cells[at]).strip()
+        cell = cells[at].strip()
         if not cell:
             gap += 1
             continue
+        if not cell.isprintable():
+            cell = _SPACE.sub(" ", cell)
         if gap >= _GAP:
             out.append(f"[{column(at)}] {cell}")
         else:

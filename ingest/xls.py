@@ -7,7 +7,7 @@ from typing import Any
 from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
 from unabridged.ingest.normalise import one_line
 from unabridged.ingest.number_formats import general, moment, shown
-from unabridged.ingest.ole import facts
+from unabridged.ingest.ole import facts, stream
 from unabridged.ingest.ole_encrypted import opened_again
 from unabridged.ingest.pager import Pager
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
@@ -22,15 +22,18 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
     """The workbook. Raises Unreadable."""
     import xlrd
 
+    limit = reading.limits.file_bytes
+    data = stream(container, "Workbook", limit) or stream(container, "Book", limit)
     try:
         book = xlrd.open_workbook(
-            file_contents=source.data, formatting_info=True, on_demand=True, ragged_rows=True, logfile=io.StringIO()
+            file_contents=data, formatting_info=True, on_demand=True, ragged_rows=True, logfile=io.StringIO()
         )
-    except xlrd.XLRDError as error:
+    except Exception as error:  # xlrd lets whatever a damaged record causes through
         if "encrypted" in str(error):
             yield from opened_again(source, reading, place)
             return
-        raise Unreadable(Status.DAMAGED, f"a damaged Excel workbook ({one_line(str(error), 200)})") from error
+        reason = f"a damaged Excel workbook ({type(error).__name__}: {one_line(str(error), 200)})"
+        raise Unreadable(Status.DAMAGED, reason) from error
     ref = reading.ref()
     title, meta = facts(container)
     yield Opened(
@@ -49,7 +52,9 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         name = one_line(book.sheet_names()[index], 100)
         try:
             yield from _sheet(book, index, name, pager)
-        except (xlrd.XLRDError, AssertionError, ValueError, IndexError, KeyError, TypeError) as error:
+        except Unreadable:
+            raise
+        except Exception as error:  # as above
             notes.append(f"sheet {name} is damaged ({type(error).__name__})")
         pager.close()
         yield from pager.take()
