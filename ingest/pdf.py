@@ -6,8 +6,9 @@ kept. A file that neither opens is tried again with a mended end.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from unabridged.ingest import pdf_extra, pdf_ocr, quality
+from unabridged.ingest import pdf_attached, pdf_extra, pdf_notes, pdf_ocr, pdf_outline, pdf_signed, pdf_xfa, quality
 from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Part, PartKind, Status
 from unabridged.ingest.normalise import normalise
 from unabridged.ingest.pdf_open import Pdf, open_pdf
@@ -29,6 +30,7 @@ class _Progress:
     flagged: dict[Flag, list[int]] = field(default_factory=dict)
     with_text: int = 0
     doubtful: list[int] = field(default_factory=list)  # recognised, but hardly
+    pinned: list[Any] = field(default_factory=list)  # files that are attached to pages
     failures: dict[str, list[int]] = field(default_factory=dict)  # why pages were not recognised
 
 
@@ -50,6 +52,8 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     progress = _Progress(_versions())
     ref = reading.ref()
     title, meta = pdf_extra.metadata(_information(pdf))
+    if pdf.document is not None:
+        meta |= pdf_outline.meta(pdf.document, pdf.slots) | pdf_signed.meta(pdf.document)
     yield Opened(
         ref=ref,
         parent=place.parent,
@@ -69,7 +73,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
             yield page
     if number > pdf.total:
         reading.expect(ref, pdf.total)
-    yield from _attached(pdf, ref, reading, place)
+    yield from _attached(pdf, progress, ref, reading, place)
     yield _closed(pdf, progress, ref)
     pdf.close()
 
@@ -97,11 +101,14 @@ def _page(pdf: Pdf, progress: _Progress, ref: int, number: int, reading: Reading
     with pdf.page(number) as page:
         if page is not None:
             try:
-                notes, raw = pdf_extra.notes(page), page_text(page)
+                notes, raw = pdf_notes.notes(page, progress.pinned), page_text(page)
                 loaded = True
             except PdfiumError:
                 notes = []
     text, score, extractor = _best(pdf, progress, raw, number, loaded, reading)
+    notes = pdf_notes.unseen(notes, text)
+    if number == 1 and pdf.document is not None:
+        notes += pdf_xfa.values(pdf.document, notes)
     blank = not text and not raw.objects and number <= pdf.total
     if blank and (not loaded or (not notes and pdf.lost(number))):
         progress.flagged.setdefault(Flag.UNREAD, []).append(number)
@@ -199,15 +206,15 @@ def _flags(read: _Read, limit: int) -> tuple[Flag, ...]:
     return tuple(flags)
 
 
-def _attached(pdf: Pdf, ref: int, reading: Reading, place: Place) -> Iterator[Item]:
-    if pdf.document is None:
-        return
-    for name, data in pdf_extra.attachments(pdf.document, reading.limits.parts):
-        why = "it cannot be taken out" if data is None else reading.refuses(len(data), place.depth + 1)
-        if data is None or why:
-            pdf.notes.append(f"attachment {name} not read: {why}")
-            continue
-        yield from reading.child(Source(name, data), reading, Place(parent=ref, depth=place.depth + 1))
+def _attached(pdf: Pdf, progress: _Progress, ref: int, reading: Reading, place: Place) -> Iterator[Item]:
+    if place.parent is None:
+        for number in range(1, min(reading.skip, pdf.total) + 1):  # pages that another process has read
+            with pdf.page(number) as page:
+                if page is not None:
+                    pdf_notes.notes(page, progress.pinned)
+    limit = reading.limits.parts
+    files = pdf_attached.attached(pdf.document, pdf.data, reading.passwords, progress.pinned, limit)
+    return pdf_attached.children(files, pdf.notes, ref, reading, place)
 
 
 def _closed(pdf: Pdf, progress: _Progress, ref: int) -> Closed:
