@@ -5,7 +5,8 @@ are refused with their name, never dropped: n > 1, logprobs, tools, a JSON respo
 images. What is absent comes from the settings (temperature 0, so that answers repeat), not from OpenAI's defaults.
 
 Beyond OpenAI: top_k, min_p, repetition_penalty (or llama.cpp's repeat_penalty), return_progress, and the object
-`unabridged`: {"documents": [patterns], "mode": "auto" | "whole" | "focused", "sources": false}.
+`unabridged`: {"documents": [patterns], "mode": "auto" | "whole" | "focused", "sources": false} and, as in a Question,
+"from", "to", "since", "until", "tags", "kinds" and "thread".
 """
 
 from typing import Any, Literal
@@ -45,6 +46,13 @@ class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What OpenAI's API has no word for."""
 
     documents: tuple[str, ...] = ()
+    sender: str = msgspec.field(default="", name="from")
+    recipient: str = msgspec.field(default="", name="to")
+    since: str = ""
+    until: str = ""
+    tags: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    thread: str = ""
     mode: Literal["auto", "whole", "focused"] = "auto"
     sources: bool = True  # the list of sources as text behind the answer
 
@@ -110,11 +118,19 @@ def question_of(request: ChatRequest, collection: str, defaults: AnswerSettings)
     turns = [_turn(message, number) for number, message in enumerate(request.messages)]
     _refuse_if(not turns or turns[-1].role != "user", "messages", "the last message must be the user's")
     _refuse_if(not turns[-1].content.strip(), "messages", "the last message is empty")
+    extension = request.unabridged
     return Question(
         text=turns[-1].content,
         collection=collection,
-        documents=request.unabridged.documents,
-        mode=request.unabridged.mode,
+        documents=extension.documents,
+        sender=extension.sender,
+        recipient=extension.recipient,
+        since=extension.since,
+        until=extension.until,
+        tags=extension.tags,
+        kinds=extension.kinds,
+        thread=extension.thread,
+        mode=extension.mode,
         history=tuple(turns[:-1]),
         sampling=_sampling(request, request.max_completion_tokens or request.max_tokens, defaults),
         store=False,

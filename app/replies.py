@@ -41,6 +41,7 @@ _STATUS = {
     "no_model": 503,
     "server_stopping": 503,
     "invalid_request": 400,
+    "filter_invalid": 400,
     "context_length_exceeded": 400,
 }
 _TYPE = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from unabridged.app.adding import adding
 from unabridged.app.auth import is_local_caller
@@ -20,6 +20,7 @@ from unabridged.app.schema import (
 )
 from unabridged.app.service import Service
 from unabridged.app.wire import decode_body, lines
+from unabridged.ingest.filters import Filter
 
 if TYPE_CHECKING:
     from unabridged.ingest.rows import DocumentRow, Hit, PageRow
@@ -38,11 +39,10 @@ def routes(service: Service) -> APIRouter:
 def _add_reading(router: APIRouter, service: Service) -> None:
     @router.get("/documents")
     async def documents(
-        collection: str = "default", pattern: Annotated[list[str] | None, Query()] = None, status: str = ""
+        where: Annotated[Filter, Depends(_filter)], collection: str = "default", status: str = ""
     ) -> Response:
-        """The documents of a collection; `pattern` may be given several times, `status` names one status."""
-        patterns = tuple(text for text in pattern or () if text)
-        rows = await service.in_thread(service.library.documents, collection, patterns)
+        """The documents of a collection that a filter means; `status` names one status."""
+        rows = await service.in_thread(service.library.documents, collection, where)
         return json_reply(Listing(data=tuple(document_info(row) for row in rows if status in ("", row.status))))
 
     @router.get("/documents/{document_id}")
@@ -68,11 +68,37 @@ def _add_reading(router: APIRouter, service: Service) -> None:
 
     @router.get("/search")
     async def search(
-        q: str, collection: str = "default", limit: Annotated[int, Query(ge=1, le=MAX_HITS)] = 20
+        q: str,
+        where: Annotated[Filter, Depends(_filter)],
+        collection: str = "default",
+        limit: Annotated[int, Query(ge=1, le=MAX_HITS)] = 20,
     ) -> Response:
         """The best pages for the words of `q`."""
-        hits = await service.in_thread(service.library.search, q, collection, limit)
+        hits = await service.in_thread(service.library.search, q, collection, limit, (), where)
         return json_reply(Listing(data=tuple(search_hit(hit) for hit in hits)))
+
+
+def _filter(
+    pattern: Annotated[list[str] | None, Query()] = None,
+    sender: Annotated[str, Query(alias="from")] = "",
+    recipient: Annotated[str, Query(alias="to")] = "",
+    since: str = "",
+    until: str = "",
+    tag: Annotated[list[str] | None, Query()] = None,
+    kind: Annotated[list[str] | None, Query()] = None,
+    thread: str = "",
+) -> Filter:
+    """A filter from the query of an address."""
+    return Filter(
+        patterns=tuple(filter(None, pattern or ())),
+        sender=sender,
+        recipient=recipient,
+        since=since,
+        until=until,
+        tags=tuple(filter(None, tag or ())),
+        kinds=tuple(filter(None, kind or ())),
+        thread=thread,
+    )
 
 
 def _add_changing(router: APIRouter, service: Service) -> None:
@@ -112,6 +138,10 @@ def document_info(row: "DocumentRow") -> DocumentInfo:
         title=row.title,
         size=row.size,
         meta=row.meta,
+        date=row.date,
+        dated=row.dated,
+        thread=row.thread,
+        tags=row.tags,
     )
 
 

@@ -6,7 +6,7 @@ own module (`openai_api`). Answers and progress are the events of `app.events`, 
     GET    /health                              Health
     GET    /metrics                             text, as Prometheus reads it (app.metrics)
     POST   /v1/ask                              Question -> AskEvent a line
-    GET    /v1/documents?collection=&pattern=&status=   Listing of DocumentInfo
+    GET    /v1/documents?collection=&status=&FILTER     Listing of DocumentInfo
     POST   /v1/documents                        AddFiles -> AddEvent a line
     GET    /v1/documents/{id}                   DocumentInfo
     DELETE /v1/documents/{id}?collection=       Removed
@@ -14,11 +14,14 @@ own module (`openai_api`). Answers and progress are the events of `app.events`, 
     GET    /v1/documents/{id}/pages/{n}         PageInfo
     POST   /v1/read_ahead                       ReadCollection -> ReadAheadEvent a line
     GET    /v1/collections                      Listing of CollectionInfo
-    GET    /v1/search?q=&collection=&limit=     Listing of SearchHit
+    GET    /v1/search?q=&collection=&limit=&FILTER      Listing of SearchHit
     GET    /v1/conversations                    Listing of ConversationInfo
     GET    /v1/conversations/{id}               Conversation
     DELETE /v1/conversations/{id}               Removed
     POST   /v1/shutdown                         Removed (of the server itself), only with the key of the runtime file
+
+FILTER is pattern, from, to, since, until, tag, kind and thread as in ingest.filters; pattern, tag and kind may be given
+several times.
 
 Every failure is `{"error": {"message", "type", "param", "code"}}` with a status of 400 or above; in a stream that has
 begun it is a Problem, the last line.
@@ -111,6 +114,10 @@ class DocumentInfo(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     size: int = 0
     meta: dict[str, str] = {}
+    date: str = ""  # ISO 8601; `dated` says where it is from: "message", "metadata" or "file"
+    dated: str = ""
+    thread: int | None = None  # number of the conversation, of mail and of what is attached to it
+    tags: tuple[str, ...] = ()
 
 
 class PartInfo(msgspec.Struct, frozen=True, kw_only=True):

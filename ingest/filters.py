@@ -46,6 +46,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         """A filter from patterns alone, or the filter itself."""
         return where if isinstance(where, Filter) else cls(patterns=tuple(where))
 
+    def also(self, patterns: Sequence[str]) -> "Filter":
+        """The filter with these patterns beside its own."""
+        return msgspec.structs.replace(self, patterns=(*self.patterns, *patterns))
+
     def __bool__(self) -> bool:
         return self != Filter()
 

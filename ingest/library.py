@@ -151,11 +151,20 @@ class Library:
 
     @_explained
     def search(
-        self, query: str, collection: str | None = DEFAULT, limit: int = 20, documents: Sequence[int] = ()
+        self,
+        query: str,
+        collection: str | None = DEFAULT,
+        limit: int = 20,
+        documents: Sequence[int] = (),
+        where: Filter | None = None,
     ) -> list[Hit]:
         """The best pages for `query`, best first. "quoted words" must stand together, other words add up and pages that
         have all of them come first. Any punctuation is accepted; a query without words finds nothing. `documents`
-        narrows to these ids. Raises CollectionNotFound."""
+        narrows to these ids, `where` to what it means. Raises CollectionNotFound, FilterInvalid."""
+        if where:
+            documents = [row.id for row in reads.documents(self.connection, collection, where)]
+            if not documents:
+                return []
         return search.search(self.connection, query, collection, limit, documents)
 
     @_explained

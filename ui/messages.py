@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from textual.message import Message
 
@@ -58,6 +59,14 @@ class ScopeChanged(Message):
 
     selected: Sequence[DocumentInfo]
     total: int
+
+
+@dataclass
+class Narrowed(Message):
+    """Questions are asked only of the documents that these fields of a Question mean; `text` says it for people."""
+
+    fields: dict[str, Any]
+    text: str
 
 
 @dataclass

@@ -4,10 +4,10 @@ Speaks to one server through `app.client.Client`; imports neither torch nor what
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -20,6 +20,7 @@ from unabridged.ui.screens.main import MainScreen
 from unabridged.ui.screens.page import PageScreen
 from unabridged.ui.widgets.document_tree import DocumentTree
 from unabridged.ui.widgets.exchange import Exchange
+from unabridged.ui.widgets.filter_line import FilterLine
 from unabridged.ui.widgets.prompt import Prompt
 
 _NOT_IN_PALETTE = {"app.palette", "app.help.mark"}
@@ -37,13 +38,19 @@ class UnabridgedApp(App[int]):
         Binding("ctrl+p", "command_palette", "Commands", show=False, id="app.palette", tooltip="All commands by name"),
     ]
 
-    def __init__(self, server: Server, collection: str = "default", paths: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        server: Server,
+        collection: str = "default",
+        paths: Sequence[Path] = (),
+        narrowed: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__()
-        self._server, self._collection, self._paths = server, collection, paths
+        self._server, self._collection, self._paths, self._narrowed = server, collection, paths, narrowed
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
-        return MainScreen(self._server, self._collection, self._paths)
+        return MainScreen(self._server, self._collection, self._paths, self._narrowed)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key's command by name, then themes, screenshot and the like."""
@@ -64,6 +71,7 @@ def key_sections() -> list[tuple[str, Sequence[BindingType]]]:
     return [
         ("Everywhere", [*UnabridgedApp.BINDINGS, *MainScreen.BINDINGS]),
         ("Question", Prompt.BINDINGS),
+        ("Filter", FilterLine.BINDINGS),
         ("Documents", DocumentTree.BINDINGS),
         ("Answers", Exchange.BINDINGS),
         ("Page", PageScreen.BINDINGS),
@@ -75,9 +83,12 @@ def run(url: str, key: str | None, collection: str, paths: Sequence[Path] = ()) 
     return asyncio.run(_run(url, key, collection, paths))
 
 
-async def show(server: Server, collection: str, paths: Sequence[Path] = ()) -> int:
-    """Show the interface until the reader quits; `paths` are read into `collection` first. Returns the exit code."""
-    app = UnabridgedApp(server, collection, paths)
+async def show(
+    server: Server, collection: str, paths: Sequence[Path] = (), narrowed: Mapping[str, Any] | None = None
+) -> int:
+    """Show the interface until the reader quits; `paths` are read into `collection` first, questions are asked of what
+    `narrowed`, fields of a Question, means. Returns the exit code."""
+    app = UnabridgedApp(server, collection, paths, narrowed)
     await app.run_async()
     return app.return_code or 0
 

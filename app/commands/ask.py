@@ -21,16 +21,19 @@ from unabridged.app.commands.common import (
     pass_app,
     vram_option,
 )
+from unabridged.app.commands.filtering import filter_options, question_fields
 from unabridged.app.events import Answer, Delta, Problem, Question, Stage
 from unabridged.app.printable import one_line, printable
 from unabridged.engine.events import Sampling
 
 if TYPE_CHECKING:
     from unabridged.app.settings import Settings
+    from unabridged.ingest.filters import Filter
 
 _ASK = examples(
     'unabridged ask "When does the lease end?"',
     'unabridged ask "What did Ines ask for?" --doc harbour.mbox',
+    'unabridged ask "What was agreed?" --from ines --since 2024-03 --tag contracts',
     'unabridged ask "Who signed?" --mode whole --json',
     'echo "Who signed?" | unabridged ask -',
 )
@@ -39,9 +42,7 @@ _ASK = examples(
 @click.command(epilog=_ASK)
 @click.argument("question", type=TEXT)
 @collection_option
-@click.option(
-    "--doc", "documents", type=TEXT, multiple=True, help="Only documents that match this glob or part of a path."
-)
+@filter_options
 @click.option("--mode", type=click.Choice(["auto", "whole", "focused"]), help="How to read (setting answer.mode).")
 @click.option("--conversation", type=TEXT, help="Go on with the conversation of this id.")
 @click.option("--model", type=TEXT, help="The installed model that answers (setting model.name).")
@@ -64,7 +65,7 @@ def ask(
     app: App,
     question: str,
     collection: str,
-    documents: tuple[str, ...],
+    where: "Filter",
     mode: Any,
     conversation: str | None,
     model: str | None,
@@ -102,7 +103,7 @@ def ask(
     asked = Question(
         text=text,
         collection=collection,
-        documents=documents,
+        **question_fields(where),
         mode=answering.mode,
         conversation=conversation,
         sampling=Sampling(
@@ -263,22 +264,28 @@ def _width(line: str) -> int:
 @click.command(epilog=examples("unabridged chat ~/case", "unabridged chat --collection lease"))
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @collection_option
+@filter_options
 @click.option("--model", type=TEXT, help="The installed model that answers (setting model.name).")
 @vram_option
 @pass_app
-def chat(app: App, paths: tuple[Path, ...], collection: str, model: str | None, vram: int | None) -> int:
-    """Open the terminal interface; PATHS are read first."""
+def chat(
+    app: App, paths: tuple[Path, ...], collection: str, where: "Filter", model: str | None, vram: int | None
+) -> int:
+    """Open the terminal interface; PATHS are read first. Filters hold until they are changed there (Ctrl+L)."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("chat needs a terminal; use `unabridged ask` in scripts")
     with suppress(asyncio.CancelledError):
         settings = app.settings(model__name=model, engine__vram_mib=vram)
-        return asyncio.run(_chat(app, settings, collection, paths, model))
+        return asyncio.run(_chat(app, settings, collection, paths, where, model))
     return 130
 
 
-async def _chat(app: App, settings: "Settings", collection: str, paths: tuple[Path, ...], model: str | None) -> int:
+async def _chat(
+    app: App, settings: "Settings", collection: str, paths: tuple[Path, ...], where: "Filter", model: str | None
+) -> int:
     from unabridged.app.launch import connect
     from unabridged.ui.tui import show
 
     async with connect(settings, app.locations, model=model) as client:
-        return await show(client, collection, [path.expanduser().absolute() for path in paths])
+        read_first = [path.expanduser().absolute() for path in paths]
+        return await show(client, collection, read_first, question_fields(where))

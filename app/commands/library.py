@@ -6,21 +6,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app, table
+from unabridged.app.commands.filtering import filter_options, nothing
 from unabridged.app.printable import one_line, printable
 from unabridged.app.rereading import Rereading
 
 if TYPE_CHECKING:
+    from unabridged.ingest.filters import Filter
     from unabridged.ingest.library import Library
     from unabridged.ingest.rows import DocumentRow, PageRow
+
+_EMPTY = "no documents; read some with: unabridged add FOLDER"
 
 
 @click.command(
     epilog=examples(
-        "unabridged ls", "unabridged ls '*.pdf' --json", "unabridged ls --problems", "unabridged ls --ignored"
+        "unabridged ls",
+        "unabridged ls '*.pdf' --json",
+        "unabridged ls --from ines --since 30d",
+        "unabridged ls --problems",
+        "unabridged ls --ignored",
     )
 )
-@click.argument("patterns", nargs=-1, type=TEXT)
+@click.argument("named", metavar="[PATTERNS]...", nargs=-1, type=TEXT)
 @collection_option
+@filter_options
 @click.option("--problems", is_flag=True, help="Only documents and pages that were not fully read, with reasons.")
 @click.option("--ignored", is_flag=True, help="List the files that rules leave out instead.")
 @click.option("--collections", is_flag=True, help="List collections instead.")
@@ -28,8 +37,9 @@ if TYPE_CHECKING:
 @pass_app
 def ls(
     app: App,
-    patterns: tuple[str, ...],
+    named: tuple[str, ...],
     collection: str,
+    where: "Filter",
     problems: bool,
     ignored: bool,
     collections: bool,
@@ -48,11 +58,12 @@ def ls(
         if ignored:
             report.ignored(app, library, collection, as_json)
             return
-        rows = library.documents(collection, patterns)
+        where = where.also(named)
+        rows = library.documents(collection, where)
+        none = nothing(library, collection, where) if where and not rows else _EMPTY
         found = report.problems(library, rows) if problems else []
-    nothing = "no document matches" if patterns else "no documents; read some with: unabridged add FOLDER"
     if problems and rows:
-        nothing = "all of them were read in full"
+        none = "all of them were read in full"
         rows = [row for row, _ in found]
     if as_json:
         pages = {row.id: problems for row, problems in found}
@@ -68,7 +79,7 @@ def ls(
             frozenset({1, 2}),
         )
     if not rows:
-        click.echo(nothing, err=True)
+        click.echo(one_line(none), err=True)
 
 
 @click.command(
@@ -171,6 +182,11 @@ def document_json(row: "DocumentRow") -> dict[str, Any]:
         "parent": row.parent or None,
         "id": row.id,
         "title": row.title,
+        "date": row.date,
+        "dated": row.dated,  # where the date is from: message, metadata or file
+        "thread": row.thread,
+        "tags": row.tags,
+        "meta": row.meta,
     }
 
 

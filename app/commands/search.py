@@ -5,22 +5,28 @@ from typing import TYPE_CHECKING
 import click
 
 from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app
+from unabridged.app.commands.filtering import filter_options, nothing
 from unabridged.app.printable import one_line, printable
 
 if TYPE_CHECKING:
+    from unabridged.ingest.filters import Filter
     from unabridged.ingest.rows import Hit
 
 
-@click.command(epilog=examples('unabridged search "termination notice"', "unabridged search dredging --json"))
+@click.command(
+    epilog=examples('unabridged search "termination notice"', "unabridged search dredging --from ines --json")
+)
 @click.argument("query", nargs=-1, required=True, type=TEXT)
 @collection_option
+@filter_options
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most pages to show.")
 @json_option
 @pass_app
-def search(app: App, query: tuple[str, ...], collection: str, limit: int, as_json: bool) -> None:
+def search(app: App, query: tuple[str, ...], collection: str, where: "Filter", limit: int, as_json: bool) -> None:
     """Find pages by their words; "quoted words" must stand together."""
     with app.library() as library:
-        hits = library.search(" ".join(query), collection, limit)
+        hits = library.search(" ".join(query), collection, limit, where=where)
+        none = "nothing found" if hits or library.documents(collection, where) else nothing(library, collection, where)
     for hit in hits:
         if as_json:
             emit({"document": hit.document.path, "page": hit.page, "snippet": hit.snippet})
@@ -28,7 +34,7 @@ def search(app: App, query: tuple[str, ...], collection: str, limit: int, as_jso
             click.echo(f"{click.style(one_line(hit.document.path), bold=True)}, page {one_line(hit.label) or hit.page}")
             click.echo(f"  {_marked(hit)}")
     if not hits:
-        click.echo("nothing found", err=True)
+        click.echo(one_line(none), err=True)
 
 
 def _marked(hit: "Hit") -> str:

@@ -329,6 +329,23 @@ class TestDocuments:
         assert server.asked[0].documents == patterns(server.files[:3])
         assert server.asked[1].documents == ()
 
+    async def test_the_filter_line_narrows_the_question_and_stays(
+        self, drive: Drive, server: ScriptedServer, answer: Answer
+    ) -> None:
+        server.answers = [[answer], [answer]]
+        async with drive() as it:
+            await it.press("ctrl+l")
+            await it.press(*"from:ann since:2024 x.pdf", "enter")
+            await it.until(lambda: it.status.state.narrowed == "from:ann since:2024 x.pdf")
+            await it.answered("How much?")
+            it.main.query_one("#narrow", Input).value = ""
+            await it.press("ctrl+l", "escape")
+            await it.until(lambda: not it.main.query_one("#narrow", Input).display)
+            await it.answered("How much?")
+        assert (server.asked[0].sender, server.asked[0].since) == ("ann", "2024")
+        assert server.asked[0].documents == ("x.pdf",)
+        assert (server.asked[1].sender, server.asked[1].documents) == ("", ())
+
     @pytest.mark.slow
     async def test_the_filter_and_the_problems_key_narrow_the_tree(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:

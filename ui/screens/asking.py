@@ -4,10 +4,11 @@ Stopping cancels the worker, which closes the stream, which stops the engine. Wh
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from textual import on, work
 
@@ -15,7 +16,7 @@ from unabridged.app.events import Answer, AskEvent, Delta, Problem, Question, St
 from unabridged.models.errors import UnabridgedError
 from unabridged.ui import format as words
 from unabridged.ui.export import answer_text, conversation_markdown
-from unabridged.ui.messages import Asked, CollectionChosen
+from unabridged.ui.messages import Asked, CollectionChosen, Narrowed
 from unabridged.ui.ports import Server
 from unabridged.ui.screens.choose import ConversationsScreen
 from unabridged.ui.screens.desk import Desk
@@ -25,6 +26,7 @@ from unabridged.ui.tree import patterns
 from unabridged.ui.widgets.chat import Chat
 from unabridged.ui.widgets.documents import Documents
 from unabridged.ui.widgets.exchange import Exchange
+from unabridged.ui.widgets.filter_line import FilterLine
 from unabridged.ui.widgets.prompt import Prompt
 from unabridged.ui.widgets.status import StatusBar
 
@@ -37,8 +39,9 @@ _CLIPBOARD_BYTES = 50_000
 class Asking(Desk):
     """The part of the main screen that asks and keeps the conversation."""
 
-    def __init__(self, server: Server, collection: str) -> None:
+    def __init__(self, server: Server, collection: str, narrowed: Mapping[str, Any] | None = None) -> None:
         super().__init__(server, collection)
+        self._narrowed = dict(narrowed or {})
         self._mode = 0
         self._conversation: str | None = None
         self._current: Exchange | None = None
@@ -103,13 +106,22 @@ class Asking(Desk):
                 await exchange.failed(event)
 
     def _question(self, text: str) -> Question:
+        marked = patterns(self.query_one(Documents).selected)
+        fields = {name: value for name, value in self._narrowed.items() if value}
+        # What is marked in the tree goes before a path in the filter line: one of them is enough to match.
+        fields["documents"] = marked or fields.get("documents", ())
         return Question(
-            text=text,
-            collection=self._collection,
-            documents=patterns(self.query_one(Documents).selected),
-            mode=self.mode,
-            conversation=self._conversation,
+            text=text, collection=self._collection, mode=self.mode, conversation=self._conversation, **fields
         )
+
+    @on(Narrowed)
+    def _narrow(self, event: Narrowed) -> None:
+        self._narrowed = event.fields
+        self.query_one(StatusBar).state.narrowed = event.text
+
+    def action_narrow(self) -> None:
+        """Go to the filter line."""
+        self.query_one(FilterLine).open()
 
     def _progress(self, stage: Stage | None) -> None:
         if self.is_attached:

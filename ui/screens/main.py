@@ -6,9 +6,9 @@ belongs, and nothing ends the program.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -27,6 +27,7 @@ from unabridged.ui.screens.page import PageScreen
 from unabridged.ui.screens.reading import Reading
 from unabridged.ui.widgets.chat import Chat
 from unabridged.ui.widgets.documents import Documents
+from unabridged.ui.widgets.filter_line import FilterLine
 from unabridged.ui.widgets.prompt import Prompt
 from unabridged.ui.widgets.status import StatusBar
 
@@ -41,6 +42,9 @@ class MainScreen(Asking, Reading):
         Binding("escape", "stop", "Stop", id="answer.stop", tooltip="Stop the answer; otherwise go to the question"),
         Binding("ctrl+n", "new", "New", id="conversation.new", tooltip="Begin a new conversation"),
         Binding("ctrl+t", "mode", "Mode", id="question.mode", tooltip="Switch between auto, whole and focused"),
+        Binding(
+            "ctrl+l", "narrow", "Filter", id="question.filter", tooltip="Ask only of some: sender, date, tag, thread"
+        ),
         Binding("f2", "add", "Add", id="documents.add", tooltip="Add files or folders"),
         Binding("f3", "search", "Search", id="documents.search", tooltip="Search the text of all pages"),
         Binding("f4", "conversations", "History", id="conversation.open", tooltip="Reopen a conversation"),
@@ -78,8 +82,10 @@ class MainScreen(Asking, Reading):
         ),
     ]
 
-    def __init__(self, server: Server, collection: str, paths: Sequence[Path] = ()) -> None:
-        super().__init__(server, collection)
+    def __init__(
+        self, server: Server, collection: str, paths: Sequence[Path] = (), narrowed: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(server, collection, narrowed)
         self._paths = paths
 
     def compose(self) -> ComposeResult:
@@ -88,6 +94,7 @@ class MainScreen(Asking, Reading):
             yield Documents(self._collection, id="documents")
             with Vertical(id="talk"):
                 yield Chat(id="chat")
+                yield FilterLine(self._narrowed, id="narrow")
                 yield Prompt(id="prompt")
         yield StatusBar(id="status")
         yield Footer(show_command_palette=True)
@@ -95,6 +102,7 @@ class MainScreen(Asking, Reading):
     def on_mount(self) -> None:
         """Fetch what there is, read what was named at the start."""
         self.query_one(Prompt).focus()
+        self.query_one(FilterLine).take()
         self._watch()
         self._fetch()
         if self._paths:

@@ -62,13 +62,14 @@ class State(Static):
     fault: reactive[str] = reactive("")
     mode: reactive[str] = reactive("auto")
     scope: reactive[str] = reactive("")
+    narrowed: reactive[str] = reactive("")
     context: reactive[int] = reactive(0)
 
     def render(self) -> Content:
         """Engine first: when it fails, that is what matters."""
         parts = [engine_line(self.health, self.fault)]
         model = words.clean_line(self.health.engine.model) if self.health else ""
-        plain = [model, self.mode, self.scope, self._room()]
+        plain = [model, self.mode, self.scope, words.clean_line(self.narrowed), self._room()]
         parts += [Content(part) for part in plain if part]
         return Content(" │ ").join(parts)
 
