@@ -5,14 +5,14 @@ The reader of events is `calendar_event`. A page that holds several is labelled 
 
 from collections.abc import Iterator
 
-from unabridged.ingest import calendar_event
+from unabridged.ingest import calendar_event, text
 from unabridged.ingest.calendar_event import Entry
 from unabridged.ingest.content_lines import Line, lines
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
 from unabridged.ingest.normalise import one_line
 from unabridged.ingest.pager import Pager
 from unabridged.ingest.pdf_extra import safe_name
-from unabridged.ingest.reading import Place, Reading, Source, Unreadable
+from unabridged.ingest.reading import Place, Reading, Source
 
 EXTRACTOR = "calendar 1"
 _ENTRIES = frozenset({"VEVENT", "VTODO", "VJOURNAL", "VFREEBUSY"})
@@ -21,12 +21,13 @@ _METHODS = {"REQUEST": "invitation", "CANCEL": "cancellation", "REPLY": "reply",
 
 
 def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
-    """The document of a calendar and the files in it. Raises Unreadable for one without any entry."""
+    """The document of a calendar and the files in it; one without entries is read as the text that it is. Raises
+    Unreadable."""
     top: dict[str, str] = {}
     entries, more = _entries(source, top)
     if not entries:
-        why = "the file is empty" if not source.data.strip() else "a calendar without entries"
-        raise Unreadable(Status.NO_TEXT, why)
+        yield from text.read(source, reading, place)
+        return
     ref = reading.ref()
     yield Opened(
         ref=ref,

@@ -11,6 +11,7 @@ _BETWEEN = re.compile(rb"(\?=)[ \t\r\n]+(?==\?[^?\s]{1,60}\?[QqBb]\?)")
 _ID = re.compile(r"<([^<>\s]{1,500})>")
 _COMMA_SOUP = 2_000  # characters of a list of addresses that are kept
 _IDS = 100
+_GUESSED = 40  # pieces of one value whose charset is guessed
 
 
 def text_of(raw: bytes, label: str = "") -> str:
@@ -24,20 +25,39 @@ def decode_header(raw: bytes) -> str:
     if b"=?" not in raw:
         return text_of(raw)
     raw = _BETWEEN.sub(rb"\1", raw)
+    read = _Guesses()
     out: list[str] = []
     pending, label, at = b"", "", 0
     for match in _WORD.finditer(raw):
         name = match[1].decode("ascii", "replace").split("*")[0]
         between = raw[at : match.start()]
         if pending and (between or name.lower() != label.lower()):
-            out.append(text_of(pending, label))
+            out.append(read.text(pending, label))
             pending = b""
         if between:
-            out.append(text_of(between))
+            out.append(read.text(between))
         pending, label, at = pending + _word(match[2], match[3]), name, match.end()
     if pending:
-        out.append(text_of(pending, label))
-    return "".join(out) + text_of(raw[at:])
+        out.append(read.text(pending, label))
+    return "".join(out) + read.text(raw[at:])
+
+
+class _Guesses:
+    """Reads pieces of one value. To guess a charset takes a thousand times as long as to know it, so only the first
+    are guessed."""
+
+    def __init__(self) -> None:
+        self.left = _GUESSED
+
+    def text(self, raw: bytes, label: str = "") -> str:
+        """Bytes by the charset ladder, or as cp1252 when too many were guessed."""
+        if raw.isascii() and not label:
+            return raw.decode("ascii")
+        if self.left <= 0:
+            return raw.decode("cp1252", "replace")
+        decoded = charset.decode(raw, label)
+        self.left -= not decoded.sure
+        return decoded.text
 
 
 def _word(encoding: bytes, text: bytes) -> bytes:
@@ -65,7 +85,7 @@ def _plain(raw: bytes) -> str | None:
 
 def addresses(values: list[bytes]) -> str:
     """Address headers as a reader sees them; a list of thousands is cut with its number of "@"s."""
-    whole = ", ".join(_folded(value) for value in values if value)
+    whole = _folded(b", ".join(value for value in values if value))
     if len(whole) <= _COMMA_SOUP:
         return whole
     return f"{whole[:_COMMA_SOUP].rsplit(',', 1)[0]}, … ({whole.count('@'):,} addresses)"

@@ -89,7 +89,8 @@ def message_at(file: BinaryIO, offset: int, limit: int) -> bytes:
     """The message whose "From " line is at `offset`, as it was sent, at most `limit` bytes of it; b"" where no message
     begins."""
     span = next(spans(file, offset), None)
-    return b"" if span is None or span.offset != offset else _raw(file, span, limit).data
+    begins = span is not None and span.offset == offset and (span.head > offset or offset <= 3)
+    return _raw(file, span, limit).data if span is not None and begins else b""
 
 
 def _raw(file: BinaryIO, span: Span, limit: int) -> Raw:

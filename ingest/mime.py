@@ -23,6 +23,7 @@ _GUESS = re.compile(rb"^--([^\r\n]{1,200}?)[ \t]*\r?\nContent-[A-Za-z-]+:", re.M
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
 _FOREIGN = re.compile(rb"[^A-Za-z0-9+/=\s]|[^\s][ \t]+[^\s]")
 _UU = re.compile(rb"^begin [0-7]{3,4} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)*?)(?:`|[ ])?\r?\n?end[ \t]*$", re.M)
+_PARAMETERS = 100  # of one value
 _GARBAGE = 20  # lines that are no headers, skipped in front of further headers
 
 
@@ -108,6 +109,8 @@ def parameters(value: bytes) -> dict[str, str]:
     pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
     for match in _PARAMETER.finditer(value[:65_536]):
         name = match[1].decode("ascii", "replace").lower()
+        if name in plain or len(plain) >= _PARAMETERS:
+            continue
         raw = re.sub(rb"\\(.)", rb"\1", match[2]) if match[2] is not None else match[3].strip().strip(b"'\"")
         continued = _CONTINUED.match(name)
         if continued:
@@ -115,7 +118,7 @@ def parameters(value: bytes) -> dict[str, str]:
                 (int(continued[2] or 0), bool(continued[3]) or not continued[2], raw)
             )
         else:
-            plain.setdefault(name, decode_header(raw))
+            plain[name] = decode_header(raw)
     return {**plain, **{name: _joined(parts) for name, parts in pieces.items()}}
 
 

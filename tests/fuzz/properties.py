@@ -10,7 +10,7 @@ from unabridged.ingest import cms, content_lines, dates, headers, lzfu, mail_pla
 from unabridged.ingest.document import Closed, Item, Page
 from unabridged.ingest.limits import Limits
 
-SMALL = Limits(depth=4, parts=50, attachment_bytes=1 << 22, document_chars=1 << 20)
+SMALL = Limits(ocr="off", depth=4, parts=50, attachment_bytes=1 << 22, document_chars=1 << 20)
 
 
 def mailbox(data: bytes) -> None:

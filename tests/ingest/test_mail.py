@@ -168,7 +168,7 @@ def test_parts_over_the_limit_are_counted() -> None:
 
 
 def test_an_invitation_beside_the_text_is_attached() -> None:
-    invitation = b"Content-Type: text/calendar; method=REQUEST\n\nBEGIN:VCALENDAR\nLOCATION:Room 4\nEND:VCALENDAR"
+    invitation = b"Content-Type: text/calendar; method=REQUEST\n\nBEGIN:VCALENDAR\nBEGIN:VEVENT\nLOCATION:Room 4\nEND:VCALENDAR"
     items = read("a.eml", _multipart("alternative", b"\nPlease come.", invitation))
     assert "Location: Room 4" in text(items, 1)
 
