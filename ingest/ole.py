@@ -64,7 +64,7 @@ def stream(container: Any, name: str, limit: int) -> bytes:
         if not container.exists(name) or container.get_size(name) > limit:
             return b""
         data: bytes = container.openstream(name).read()
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError, TypeError):
         return b""
     return data
 

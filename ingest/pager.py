@@ -17,13 +17,14 @@ TARGET = 3_000
 @dataclass
 class Pager:
     """The pages of one document. `ready` are whole: whoever drives the pager takes them out. `label` is of the page
-    that the next block begins."""
+    that the next block begins; where its `printed` number is known, that is the label if it differs."""
 
     ref: int
     limits: Limits
     extractor: str
     target: int = TARGET
     label: str = ""
+    printed: int = 0
     ready: list[Page] = field(default_factory=list)
     number: int = 0
     characters: int = 0
@@ -59,7 +60,8 @@ class Pager:
         """The page ends, if there is anything on it, or though it is `empty`. `label` replaces its own."""
         if not (self.filled or empty) or self.number >= self.limits.pages:
             return
-        label = self.label if label is None and not self._text else self._label if label is None else label
+        if label is None:
+            label = self._label if self._text else self._name()
         seen = bool(self._text)
         # What stands apart comes last: hidden text behind notes, as other readers have it.
         for kind, note in sorted(self._notes, key=lambda note: note[0] == PartKind.HIDDEN):
@@ -102,7 +104,7 @@ class Pager:
 
     def _put(self, text: str, gap: str, kind: PartKind | None) -> None:
         if not self._text:
-            self._label = self.label
+            self._label = self._name()
         else:
             text = gap + text
         start = self._length + (len(gap) if self._text else 0)
@@ -110,6 +112,11 @@ class Pager:
         self._length += len(text)
         if kind is not None:
             self._part(kind, start, self._length)
+
+    def _name(self) -> str:
+        if not self.printed:
+            return self.label
+        return str(self.printed) if self.printed != self.number + 1 else ""
 
     def _put_aside(self, kind: PartKind, text: str) -> None:
         gap = "\n\n" if self._text and not (self._parts and self._parts[-1].end == self._length) else "\n"

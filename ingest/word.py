@@ -40,14 +40,13 @@ class WordPages(Teller):
 
     pager: Pager
     printed: bool = False
-    page: int = 1
     _cited: dict[str, int] = field(default_factory=dict)
     _last: str = ""  # "item" or "row", which stand together
     _fresh: bool = True  # nothing stands on the page yet
 
     def __post_init__(self) -> None:
         if self.printed:
-            self.pager.target = PRINTED_PAGE
+            self.pager.target, self.pager.printed = PRINTED_PAGE, 1
 
     def paragraph(self, text: str, level: int, item: bool) -> None:
         if level and not self.printed:
@@ -78,14 +77,10 @@ class WordPages(Teller):
         if self._fresh:
             return  # a break that somebody set, and the program's own for the same page
         self.pager.close()
-        self.page += 1
         self._fresh = True
         if self.printed:
-            self.pager.label = str(self.page) if self.page != self.pager.number + 1 else ""
+            self.pager.printed += 1
 
     def _put(self, text: str, what: str) -> None:
-        before = self.pager.number
         self.pager.add(text, "\n" if what and what == self._last else "\n\n")
         self._last, self._fresh = what, False
-        if self.printed and self.pager.number != before:
-            self.pager.label = str(self.page)  # a printed page in several pieces

@@ -52,7 +52,7 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         name = one_line(book.sheet_names()[index], 100)
         try:
             yield from _sheet(book, index, name, pager)
-        except Unreadable:
+        except (Unreadable, MemoryError):
             raise
         except Exception as error:  # as above
             notes.append(f"sheet {name} is damaged ({type(error).__name__})")
