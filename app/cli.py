@@ -31,6 +31,7 @@ COMMANDS = {
     "ls": ("library", "List documents with their status."),
     "show": ("library", "Print a document's pages as they were read."),
     "search": ("search", "Find pages by their words."),
+    "tag": ("tag", "Give tags to documents, or list them."),
     "rm": ("library", "Take documents out of a collection."),
     "library": ("upkeep", "Check, rebuild, back up and restore the library."),
     "ask": ("ask", "Ask a question; the answer cites document and page."),

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
-from unabridged.ingest import page_map, reads, roots, search, writes
+from unabridged.ingest import page_map, reads, roots, search, tags, writes
 from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
 from unabridged.ingest.filters import Filter
 from unabridged.ingest.lock import Lock
@@ -179,6 +179,26 @@ class Library:
     def counts(self, collection: str | None = DEFAULT) -> Counts:
         """How much there is. Raises CollectionNotFound."""
         return reads.counts(self.connection, collection)
+
+    @_explained
+    def tags(self, collection: str | None = DEFAULT) -> dict[str, int]:
+        """All tags by name, with how many documents have them: given ones, and those of folders, archives and mail.
+        Raises CollectionNotFound."""
+        return tags.tags(self.connection, collection)
+
+    @_explained
+    def tag(self, name: str, where: Filter, collection: str = DEFAULT) -> list[str]:
+        """Gives a tag to the documents that `where` means, and says which, by path; what they hold has it with them.
+        Raises FilterInvalid (also of a name), DocumentNotFound, CollectionNotFound, LibraryBusy."""
+        with self.lock():
+            return tags.tag(self.connection, name, where, collection)
+
+    @_explained
+    def untag(self, name: str, where: Filter, collection: str = DEFAULT) -> list[str]:
+        """Takes a given tag from the documents that `where` means, and says from which, by path. Raises as `tag`, and
+        DocumentNotFound where none had been given it."""
+        with self.lock():
+            return tags.untag(self.connection, name, where, collection)
 
     @_explained
     def remove(self, patterns: Sequence[str], collection: str = DEFAULT) -> list[str]:
