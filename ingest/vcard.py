@@ -69,10 +69,20 @@ def _cards(source: Source) -> list[list[str]]:
         if line.name == "BEGIN" and line.text.upper() == "VCARD":
             cards.append([])
         elif cards and line.name in _LABELS and len(cards[-1]) < _LINES:
-            shown = _shown(line)
-            if shown and not (line.name == "N" and any(known.startswith("Name: ") for known in cards[-1])):
-                cards[-1].append(shown)
+            _put(cards[-1], line)
     return [card for card in cards if card]
+
+
+def _put(card: list[str], line: Line) -> None:
+    """Adds a line to a card; of a person's two names the one that is written out stays."""
+    shown = _shown(line)
+    known = next((at for at, other in enumerate(card) if other.startswith("Name: ")), None)
+    if not shown or (line.name == "N" and known is not None):
+        return
+    if line.name == "FN" and known is not None:
+        card[known] = shown
+    else:
+        card.append(shown)
 
 
 def _shown(line: Line) -> str:
