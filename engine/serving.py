@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from unabridged.engine.ahead import Ahead, Identity
 from unabridged.engine.answer import Answer
 from unabridged.engine.attention.config import AttentionConfig
@@ -119,12 +121,14 @@ class Serving(Generic[CourseT]):
         segments = (segment.ids for segment in request.segments)
         return self._composer.parts(request.prefix, segments, request.composition)
 
-    def _check(self, parts: Sequence[Part], prompt: Sequence[int]) -> None:
+    def _check(self, parts: Sequence[Part], prompt: "array[int]") -> None:
         """Refuse what can be seen to fail before any work."""
-        for run in (prompt, *(array("i", part.ids) for part in parts)):
-            if run and not (min(run) >= 0 and max(run) < self._vocabulary):
-                wrong = next(one for one in run if not 0 <= one < self._vocabulary)
-                raise BadRequest(f"token id {wrong} is not in the vocabulary of {self._vocabulary}")
+        for run in filter(None, (prompt.tobytes(), *(part.ids for part in parts))):
+            # A million tokens in a moment.
+            ids = np.frombuffer(run, dtype=np.int32)
+            wrong = ids[(ids < 0) | (ids >= self._vocabulary)]
+            if len(wrong):
+                raise BadRequest(f"token id {wrong[0]} is not in the vocabulary of {self._vocabulary}")
         unique = {part.key: part.tokens for part in parts}
         wanted = sum(map(whole_blocks, unique.values())) + whole_blocks(len(prompt) + self._runner.ahead)
         whole = sum(filled(part.tokens, self._runner.page) for part in parts) + len(prompt)

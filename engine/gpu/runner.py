@@ -15,6 +15,7 @@ import torch
 from unabridged.engine.attention.config import AttentionConfig
 from unabridged.engine.attention.kernels.layout import PAGE
 from unabridged.engine.attention.limits import CONTEXTS
+from unabridged.engine.errors import OutOfMemory
 from unabridged.engine.gpu.bank_pages import BankRoom
 from unabridged.engine.gpu.batch import DecodeBatch
 from unabridged.engine.gpu.course import AHEAD, GpuCourse, Lane
@@ -73,7 +74,14 @@ class GpuRunner:
         """See runner.Runner."""
         if config not in self._lanes:
             self._tidy()
-            self._lanes[config] = self._lane(config)
+            try:
+                self._lanes[config] = self._lane(config)
+            except torch.OutOfMemoryError as error:
+                raise OutOfMemory(
+                    f"attention {config.name} with refresh {'/'.join(map(str, config.refresh))} needs memory of its "
+                    "own on the GPU, and there is too little",
+                    "have the engine keep it: engine.preset, engine.refresh; or ask with its own",
+                ) from error
         return GpuCourse(self, self._lanes[config], config, [*filled, *room], read)
 
     def chunk(self) -> int:

@@ -268,6 +268,19 @@ def test_memory_of_another_attention_that_nobody_uses_is_given_back(gpu: Make, m
     assert batch() is None
 
 
+def test_attention_that_there_is_no_memory_for_is_refused_by_name(gpu: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, asked = gpu(slots=1), request(text(5, 1), max_tokens=1)
+    expected = ask(one, asked)[0]
+
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(GpuRunner, "_lane", full)
+    with pytest.raises(OutOfMemory, match="refresh 32/16/8 needs memory of its own"):
+        ask(one, request(text(5, 1), choice=AttentionChoice(refresh="fast"), max_tokens=1))
+    assert ask(one, asked)[0] == expected
+
+
 def test_the_pool_lies_where_the_plan_puts_it(gpu: Make) -> None:
     one, other = gpu(), gpu(place="host")
     asked = request(text(5, 1), max_tokens=2)
