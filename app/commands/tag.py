@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("name", required=False, type=TEXT)
-@click.argument("patterns", nargs=-1, type=TEXT)
+@click.argument("named", metavar="[PATTERNS]...", nargs=-1, type=TEXT)
 @collection_option
 @filter_options
 @click.option("--remove", is_flag=True, help="Take the tag away from them.")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def tag(
     app: App,
     name: str | None,
-    patterns: tuple[str, ...],
+    named: tuple[str, ...],
     collection: str,
     where: "Filter",
     remove: bool,
@@ -41,7 +41,7 @@ def tag(
     Names of folders beneath an added one, of folders in archives, Gmail's labels and mail folders are tags by
     themselves. What is in a tagged document has its tag.
     """
-    meant = where.also(patterns)
+    meant = where.also(named)
     with app.library() as library:
         if name is None:
             _list(library.tags(collection), as_json)
