@@ -54,7 +54,8 @@ class Text(Teller):
             self._item = False
             name = self._lists[-1] if self._lists else ""
             mark = self._counter(name or self.styles.list_of(style)).next(len(self._lists)) or "-"
-        text = f"{mark} {text}" if mark else text
+        indent = "" if level or mark.count(".") > 1 else "  " * max(0, len(self._lists) - 1)
+        text = f"{indent}{mark} {text}" if mark else text
         if self._cells:
             self._cells[-1].append(text)
             return
