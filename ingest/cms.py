@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 _PKCS7 = b"\x2a\x86\x48\x86\xf7\x0d\x01\x07"
 _SMIME = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x01"
+_ALGORITHMS = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x03"
 _SIGNED = _PKCS7 + b"\x02"
 _COMPRESSED = _SMIME + b"\x09"
 _SEALED = frozenset({_PKCS7 + b"\x03", _PKCS7 + b"\x04", _PKCS7 + b"\x06", _SMIME + b"\x17"})
@@ -70,7 +71,7 @@ def _content(data: bytes, wrapped: _Element) -> tuple[bool, bytes | None]:
         if element.tag != _SEQUENCE:
             continue
         inner = list(_elements(data, element.start, element.end))[:2]
-        if not inner or inner[0].tag != _OID or data[inner[0].start : inner[0].end].startswith(_SMIME + b"\x03"):
+        if not inner or inner[0].tag != _OID or data[inner[0].start : inner[0].end].startswith(_ALGORITHMS):
             continue  # the algorithm of compression
         return True, _octets(data, inner[1]) if len(inner) == 2 and inner[1].tag == _TAGGED else None
     return False, None

@@ -8,11 +8,8 @@ from unabridged.ingest.mime import Entity
 from unabridged.ingest.normalise import normalise
 from unabridged.ingest.pdf_extra import safe_name
 
-_PGP_SIGNED = re.compile(
-    r"^-----BEGIN PGP SIGNED MESSAGE-----\n(?:[A-Za-z]+:[^\n]*\n)*\n?(.*?)\n?-----BEGIN PGP SIGNATURE-----.*?"
-    r"(?:-----END PGP SIGNATURE-----\n?|\Z)",
-    re.M | re.S,
-)
+_PGP_SIGNED = re.compile(r"^-----BEGIN PGP SIGNED MESSAGE-----\n(?:[A-Za-z]+:[^\n]*\n)*\n?", re.M)
+_PGP_SIGNATURE = re.compile(r"\n?-----BEGIN PGP SIGNATURE-----.*?(?:-----END PGP SIGNATURE-----\n?|\Z)", re.S)
 _PGP_SEALED = re.compile(r"^-----BEGIN PGP MESSAGE-----.*?(?:-----END PGP MESSAGE-----\n?|\Z)", re.M | re.S)
 _YENC = re.compile(r"^=ybegin [^\n]*?name=([^\n]*)\n.*?(?:^=yend[^\n]*\n?|\Z)", re.M | re.S)
 _ENRICHED = re.compile(r"</?[A-Za-z][A-Za-z0-9-]{0,60}>")
@@ -68,7 +65,7 @@ def _unwrapped(shown: str, found: Content) -> str:
     """Text out of PGP armour; encrypted blocks and yEnc files are named in its place."""
     if "-----BEGIN PGP SIGNED" in shown:
         found.facts["signed"] = "PGP"
-        shown = _PGP_SIGNED.sub(lambda match: re.sub(r"(?m)^- ", "", match[1]) + "\n", shown)
+        shown = _unsigned(shown)
     if "-----BEGIN PGP MESSAGE" in shown:
         sealed("PGP", found)
         shown = _PGP_SEALED.sub("[encrypted with PGP]\n", shown)
@@ -77,6 +74,18 @@ def _unwrapped(shown: str, found: Content) -> str:
             found.notes.append(f"attachment {match[1].strip()[:100]} not read: yEnc")
         shown = _YENC.sub(lambda match: f"[attached: {match[1].strip()}]\n", shown)
     return shown
+
+
+def _unsigned(shown: str) -> str:
+    """Text without the armour of signatures. One pass: an armour that never ends is left as it is."""
+    out, at = [], 0
+    while begin := _PGP_SIGNED.search(shown, at):
+        end = _PGP_SIGNATURE.search(shown, begin.end())
+        if end is None:
+            break
+        out += [shown[at : begin.start()], re.sub(r"(?m)^- ", "", shown[begin.end() : end.start()]), "\n"]
+        at = end.end()
+    return "".join([*out, shown[at:]])
 
 
 def unflow(text: str, delsp: bool) -> str:
