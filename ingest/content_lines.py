@@ -13,8 +13,11 @@ from unabridged.ingest import charset
 from unabridged.ingest.normalise import normalise
 
 _FOLD = re.compile(r"\n[ \t]")
-_HEAD = re.compile(r'\s*(?:[A-Za-z0-9-]{1,60}\.)?([A-Za-z0-9-]{1,60})((?:;(?:[^":;\n]|"[^"\n]*"?)*){0,100}):', re.S)
-_PARAMETER = re.compile(r';([^=;:"]{1,60})(?:=((?:[^";]|"[^"]*"?)*))?')
+# Possessive: what could be a name in two ways would cost time without end in a line that is none.
+_HEAD = re.compile(
+    r'\s*(?:[A-Za-z0-9-]{1,60}+\.)?([A-Za-z0-9-]{1,60}+)((?:;(?:[^":;\n]++|"[^"\n]*+"?+)*+){0,100}+):', re.S
+)
+_PARAMETER = re.compile(r';([^=;:"]{1,60}+)(?:=((?:[^";]++|"[^"]*+"?+)*+))?')
 _ESCAPED = re.compile(r"\\(.)", re.S)
 _PLAIN = {"n": "\n", "N": "\n"}
 

@@ -79,6 +79,7 @@ def test_hostile_calendars_are_bounded() -> None:
         b"BEGIN:VEVENT\n" + b"ATTENDEE:a@b\n" * 50_000,
         b"BEGIN:VEVENT\nSUMMARY" + b";" * 50_000 + b":x\n",
         b"BEGIN:VEVENT\nDESCRIPTION:" + b"x" * 500_000,
+        b'BEGIN:VEVENT\nSUMMARY;X="a' + b'"a' * 5_000,
     ):
         items = read("a.ics", b"BEGIN:VCALENDAR\n" + raw, limits)
         sound(items)
