@@ -10,9 +10,9 @@ from array import array
 from collections.abc import Iterator
 
 from unabridged.ingest.findings import Checked, Finding
-from unabridged.ingest.index_text import INDEX_VERSION, index_text
+from unabridged.ingest.index_text import INDEX_VERSION
+from unabridged.ingest.indexing import PAGES, streams
 from unabridged.ingest.migrations import TOKENIZE
-from unabridged.ingest.reads import page_row
 
 _PAGES = 2_000
 _SHOWN = 20
@@ -72,7 +72,7 @@ def _sum_index(connection: sqlite3.Connection, sums: "array[int]") -> int:
 
 def _batches(connection: sqlite3.Connection) -> Iterator[list[sqlite3.Row]]:
     last = 0
-    while rows := connection.execute("SELECT * FROM pages WHERE id > ? ORDER BY id LIMIT ?", (last, _PAGES)).fetchall():
+    while rows := connection.execute(f"{PAGES} WHERE p.id > ? ORDER BY p.id LIMIT ?", (last, _PAGES)).fetchall():
         yield rows
         last = rows[-1]["id"]
 
@@ -83,7 +83,7 @@ def _differing(connection: sqlite3.Connection, pages: list[sqlite3.Row], sums: "
     _vocabulary(connection, "again_words", "temp", "again")
     connection.executemany(
         "INSERT INTO temp.again (rowid, main, joined) VALUES (?, ?, ?)",
-        ((row["id"], *index_text(row["text"], page_row(row).parts)) for row in pages),
+        streams(pages),
     )
     again: dict[int, int] = {}
     for term, page, column, place in connection.execute("SELECT term, doc, col, offset FROM temp.again_words"):

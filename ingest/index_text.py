@@ -3,7 +3,8 @@
 The same cutting serves pages and queries, so both always agree. Two streams come of a text:
   main    every word in order. "The ﬁle ABC-123" -> the file abc 123; a run of CJK gives overlapping pairs and its last
           character (会議室 -> 会議 議室 室), so that any stretch of it is found as a phrase;
-  joined  what punctuation holds together, as one word: abc123, wellknown (also across a line end), 3.5, 2024-03-01.
+  joined  what punctuation holds together, as one word: abc123, wellknown (also across a line end or a page's end), 3.5,
+          2024-03-01; and what is spelled otherwise elsewhere (`spellings`).
 It knows nothing of SQLite. Whatever changes the words of a given text must change `INDEX_VERSION`.
 """
 
@@ -11,27 +12,45 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from unabridged.ingest.document import Part, PartKind
+from unabridged.ingest.spellings import others
 
 # The tables of Unicode differ between Python versions, and with them a few words.
-INDEX_VERSION = f"1/{unicodedata.unidata_version}"
+INDEX_VERSION = f"2/{unicodedata.unidata_version}"
 
 _CJK = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: written without spaces too
     "\u3005-\u3007\u3040-\u30ff\u3131-\u318e\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
     "\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
-_CJK_RUN = re.compile(f"[{_CJK}]+")
-_INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff"
-_DROPPED = re.compile(f"[{_INVISIBLE}\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]")
-_SPELLED = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"})
+_VARIANTS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"  # choose a form of the character before
+_CJK_RUN = re.compile(f"[{_CJK}][{_CJK}{_VARIANTS}]*")
+_INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufeff" + _VARIANTS
+_DROPPED = re.compile(f"[{_INVISIBLE}\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u065f\u0670]")
+_SPELLED = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"}
+    | {"ى": "ي", "ی": "ي", "ک": "ك", "ة": "ه", "ہ": "ه", "ھ": "ه", "ٱ": "ا"}  # Arabic and Persian keyboards
+    | {chr(code): str(unicodedata.decimal(chr(code))) for code in range(0x660, 0x10000) if chr(code).isdecimal()}
+)
+_NASAL = re.compile("[ङञणनम]\u094d(?=[क-ह])")  # written as a dot as well: हिन्दी, हिंदी
 _GROUPED = re.compile(r"\d{1,3}(?:[.,'’ ]\d{3})+(?:[.,]\d+)?")
+_LAKHS = re.compile(r"\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?")
 _LONGEST_JOINED = 64
 _UNDERSCORE = "\x1f"  # stands in for "_", which regular expressions count as a letter
 _ASCII_WORD = re.compile("[0-9A-Za-z]+")
-_ASCII_JOINED = re.compile(rf"(?<![0-9A-Za-z])[0-9A-Za-z]++(?:(?:-\n[ \t]*|[-'{_UNDERSCORE}./@:,&+#])[0-9A-Za-z]++)+")
+_LINE_END = r"[ \t]*\n[ \t]*(?:\n[ \t]*)?"
+_ASCII_JOINED = re.compile(
+    rf"(?<![0-9A-Za-z])[0-9A-Za-z]++(?:(?:-{_LINE_END}|[-'{_UNDERSCORE}./@:,&+#])[0-9A-Za-z]++)+"
+)
+_BROKEN_OFF = re.compile(rf"(\w[\w{_INVISIBLE}]*)[-‐‑¬\u00ad]\s*(?:\n\s*\d{{1,4}}\s*)?\Z")  # a page number may follow
+_GOES_ON = re.compile(r"\s*(\w+)")
+LONGEST_END = 100
+
+
+_SIBILANTS = ("xe", "xes", "che", "ches", "she", "shes", "sse", "sses")
 
 
 class Word(NamedTuple):
@@ -52,18 +71,34 @@ def words(text: str) -> Iterator[Word]:
             yield from _split_scripts(run, start)
 
 
-def joined(text: str) -> Iterator[Word]:
-    """The joined stream."""
+def joined(text: str, humps: bool = True) -> Iterator[Word]:
+    """The joined stream. `humps`: with the pieces of names in mixed case, which a query is not meant to be cut into."""
+    yield from _held_together(text)
+    for spelling, start, end in others(text, humps):
+        if (term := fold(spelling)) and end - start <= _LONGEST_JOINED:
+            yield Word(term, start, end)
+
+
+def _held_together(text: str) -> Iterator[Word]:
     pattern = _ASCII_JOINED if text.isascii() else _joined_pattern()
     for found in pattern.finditer(text.replace("_", _UNDERSCORE)):
         if found.end() - found.start() <= _LONGEST_JOINED and (term := _join(found.group())):
             yield Word(term, found.start(), found.end())
 
 
-def index_text(text: str, parts: Iterable[Part] = ()) -> tuple[str, str]:
-    """The two streams of a page, words separated by spaces. Hidden parts are left out: nobody sees them on the page."""
+def index_text(text: str, parts: Iterable[Part] = (), before: str = "") -> tuple[str, str]:
+    """The two streams of a page, words separated by spaces. Hidden parts are left out: nobody sees them on the page.
+    `before`: `page_end` of the page before; a word that is broken between the two is found on this one."""
     visible = blank_hidden(text, parts)
-    return " ".join(_terms(visible)), " ".join(word.term for word in joined(visible))
+    whole = [word.term for word in joined(visible)]
+    if before and (broken := _BROKEN_OFF.search(before)) and (rest := _GOES_ON.match(visible)):
+        whole.append(fold(broken[1] + rest[1]))
+    return " ".join(_terms(visible)), " ".join(whole)
+
+
+def page_end(text: str, parts: Iterable[Part]) -> str:
+    """The end of a page as far as a word that is broken there can reach; "" where hidden text may stand there."""
+    return "" if any(part.kind is PartKind.HIDDEN for part in parts) else text[-LONGEST_END:]
 
 
 def _terms(text: str) -> Iterable[str]:
@@ -94,13 +129,19 @@ def fold(word: str) -> str:
     if not word.isascii():
         word = unicodedata.normalize("NFKC", _DROPPED.sub("", word)).casefold().translate(_SPELLED)
         word = unicodedata.normalize("NFC", _DROPPED.sub("", unicodedata.normalize("NFD", word)))
+        word = _NASAL.sub("\u0902", word.translate(_SPELLED))
         word = "".join(character for character in word if not character.isspace())
     return _singular(word.lower())
 
 
 def _singular(word: str) -> str:
-    """Harman's three rules: what they do to a name they do to it everywhere, so it is still found."""
-    if len(word) < 4 or not word.endswith("s") or not word.isalpha() or not word.isascii():
+    """Harman's three rules, and boxes, losses, branches (box, loss, branch; cache and caches both end up as cach): what
+    they do to a name they do to it everywhere, so it is still found."""
+    if len(word) < 4 or word[-1] not in "es" or not word.isalpha() or not word.isascii():
+        return word
+    if word.endswith(_SIBILANTS):
+        return word.removesuffix("s").removesuffix("e")
+    if word[-1] == "e":
         return word
     if word.endswith("ies") and not word.endswith(("eies", "aies")):
         return word[:-3] + "y"
@@ -123,18 +164,18 @@ def _plain(run: str, start: int) -> Iterator[Word]:
 
 
 def _pairs(run: str, start: int) -> Iterator[Word]:
-    characters = [fold(character) for character in run]
-    for at, character in enumerate(characters):
-        pair = character + "".join(characters[at + 1 : at + 2])
-        if pair:
-            yield Word(pair, start + at, start + min(at + 2, len(run)))
+    characters = [(at, term) for at, character in enumerate(run) if (term := fold(character))]
+    for (at, first), (after, second) in pairwise([*characters, (len(run) - 1, "")]):
+        yield Word(first + second, start + at, start + after + 1)
 
 
 def _join(run: str) -> str:
     if _GROUPED.fullmatch(run):
-        return re.sub(r"[.,'’ ](?=\d{3})", "", run)
+        return re.sub(r"[.,'’ ](?=\d{3})", "", run).translate(_SPELLED)
+    if _LAKHS.fullmatch(run):
+        return run.replace(",", "").translate(_SPELLED)
     if run[0].isdigit() and not any(character.isalpha() for character in run):
-        return re.sub(r"\s", "", run.replace(_UNDERSCORE, "_"))
+        return re.sub(r"\s", "", run.replace(_UNDERSCORE, "_")).translate(_SPELLED)
     return fold("".join((_ASCII_WORD if run.isascii() else _word_pattern()).findall(run)))
 
 
@@ -149,7 +190,8 @@ def _joined_pattern() -> re.Pattern[str]:
     """At least two words with single punctuation between them; a hyphen may stand at a line end. Never tries a word
     twice: possessive, and only from its beginning."""
     word = rf"\w[\w{_marks()}{_INVISIBLE}]*+"
-    return re.compile(rf"(?<!\w){word}(?:(?:[-‐‑]\n[ \t]*|[-‐‑‒–'’{_UNDERSCORE}./@:,&+#]){word})+")
+    broken = rf"[-‐‑¬]{_LINE_END}|(?<=\u00ad)(?:{_LINE_END}|[ \t])"
+    return re.compile(rf"(?<![\w{_marks()}{_INVISIBLE}]){word}(?:(?:{broken}|[-‐‑‒–'’{_UNDERSCORE}./@:,&+#]){word})+")
 
 
 @cache

@@ -6,11 +6,13 @@
 
 import math
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from unabridged.ingest.index_text import begins_pair, fold, joined, words
 
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»″", '"'))
+_IN_HEBREW = re.compile('(?<=[\u05d0-\u05ea])"(?=[\u05d0-\u05ea])')  # part of an abbreviation, no quotation
 _QUOTED = re.compile(r'"([^"]*)"?')
 
 # Words that questions are made of, in the languages most archives are written in. Folded as the index folds.
@@ -61,10 +63,10 @@ def weight(pages: int, total: int) -> float:
 
 def parse(text: str) -> Query:
     """The words and phrases of what was typed."""
-    text = text.translate(_QUOTES)
+    text = _IN_HEBREW.sub("״", unicodedata.normalize("NFC", text)).translate(_QUOTES)
     phrases = [_run(quoted) for quoted in _QUOTED.findall(text)]
     rest = _QUOTED.sub(" ", text)
-    terms = [*_run(rest), *(word.term for word in joined(rest))]
+    terms = [*_run(rest), *(word.term for word in joined(rest, humps=False))]
     found = tuple(phrase for phrase in phrases if phrase)
     return Query(tuple(dict.fromkeys((*terms, *(word for phrase in found for word in phrase)))), found)
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from unabridged.ingest import messages
 from unabridged.ingest.database import transaction
 from unabridged.ingest.index_text import INDEX_VERSION
-from unabridged.ingest.reads import page_row
-from unabridged.ingest.writes import index_page
+from unabridged.ingest.indexing import PAGES, streams
 
 _SAY_EVERY = 500
 
@@ -19,8 +18,8 @@ def reindex(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
     with transaction(connection):
         total = connection.execute("SELECT COUNT(*) FROM pages").fetchone()[0]
         connection.execute("INSERT INTO page_index (page_index) VALUES ('delete-all')")
-        for done, page in enumerate(connection.execute("SELECT * FROM pages ORDER BY id")):
-            index_page(connection, page["id"], page["text"], page_row(page).parts)
+        for done, page in enumerate(streams(connection.execute(f"{PAGES} ORDER BY p.id"))):
+            connection.execute("INSERT INTO page_index (rowid, main, joined) VALUES (?, ?, ?)", page)
             if done % _SAY_EVERY == 0:
                 yield done, total
         messages.refresh(connection)

@@ -14,8 +14,11 @@ import msgspec
 from unabridged import __version__
 from unabridged.ingest import messages, tokens
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
+from unabridged.ingest.index_text import page_end
+from unabridged.ingest.indexing import index_page
+from unabridged.ingest.reads import page_row
 from unabridged.ingest.versions import READER_VERSION
-from unabridged.ingest.writes import drop_unused, index_page
+from unabridged.ingest.writes import drop_unused
 
 BATCH_CHARACTERS = 4_000_000
 _KEEP_DAYS = 14
@@ -31,6 +34,7 @@ class _Open:
     kind: Kind
     pages: int = 0
     characters: int = 0
+    end: str = ""  # of the last page
 
 
 class ContentWriter:
@@ -107,8 +111,14 @@ class ContentWriter:
             " FROM documents d LEFT JOIN pages p ON p.document_id = d.id WHERE d.content_id = ? AND d.tail = ''",
             (content,),
         ).fetchone()
-        self._open[0] = _Open(root["id"], "", Kind(root["kind"]), root["pages"], root["characters"])
+        self._open[0] = _Open(root["id"], "", Kind(root["kind"]), root["pages"], root["characters"], self._end(root))
         return last_ref, root["pages"]
+
+    def _end(self, root: sqlite3.Row) -> str:
+        last = self._connection.execute(
+            "SELECT * FROM pages WHERE document_id = ? AND number = ?", (root["id"], root["pages"])
+        ).fetchone()
+        return "" if last is None else page_end(last["text"], page_row(last).parts)
 
     def _new(self, sha256: str | None, size: int) -> int:
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -175,7 +185,8 @@ class ContentWriter:
                 item.score,
             ),
         )
-        index_page(self._connection, cursor.lastrowid or 0, item.text, item.parts)
+        index_page(self._connection, cursor.lastrowid or 0, item.text, item.parts, document.end)
+        document.end = page_end(item.text, item.parts)
         self._put_tokens(document, item)
         document.pages += 1
         document.characters += len(item.text)

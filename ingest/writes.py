@@ -12,11 +12,9 @@ from dataclasses import dataclass
 
 from unabridged.ingest import messages, reads
 from unabridged.ingest.database import transaction
-from unabridged.ingest.document import Part
 from unabridged.ingest.errors import DocumentNotFound
-from unabridged.ingest.index_text import index_text
+from unabridged.ingest.indexing import forget_pages
 from unabridged.ingest.paths import Patterns, on_disk
-from unabridged.ingest.reads import page_row
 from unabridged.ingest.rows import Change, Composing
 
 
@@ -209,26 +207,7 @@ def drop_unused(connection: sqlite3.Connection, contents: Iterable[int]) -> None
     """Deletes those of these contents that no file has, with their documents, pages, tokens and index rows."""
     for content in contents:
         if connection.execute("SELECT 1 FROM files WHERE content_id = ?", (content,)).fetchone() is None:
-            _unindex(connection, content)
+            forget_pages(connection, content)
             broken = messages.forgetting(connection, content)
             connection.execute("DELETE FROM contents WHERE id = ?", (content,))
             messages.mend(connection, broken)
-
-
-def _unindex(connection: sqlite3.Connection, content: int) -> None:
-    rows = connection.execute(
-        "SELECT * FROM pages WHERE document_id IN (SELECT id FROM documents WHERE content_id = ?)", (content,)
-    )
-    for row in rows:
-        # A contentless index forgets a row when it is told again what the row said.
-        main, joined = index_text(row["text"], page_row(row).parts)
-        connection.execute(
-            "INSERT INTO page_index (page_index, rowid, main, joined) VALUES ('delete', ?, ?, ?)",
-            (row["id"], main, joined),
-        )
-
-
-def index_page(connection: sqlite3.Connection, page_id: int, text: str, parts: Iterable[Part]) -> None:
-    """Makes a page findable."""
-    main, joined = index_text(text, parts)
-    connection.execute("INSERT INTO page_index (rowid, main, joined) VALUES (?, ?, ?)", (page_id, main, joined))

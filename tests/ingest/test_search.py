@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from unabridged.ingest.audit import audit
 from unabridged.ingest.database import transaction
 from unabridged.ingest.document import Closed, Kind, Opened, Page, Part, PartKind, Status
 from unabridged.ingest.errors import CollectionNotFound
+from unabridged.ingest.findings import Finding
 from unabridged.ingest.library import Library
 from unabridged.ingest.storing import ContentWriter
-from unabridged.ingest.writes import Seen, attach, ensure_collection
+from unabridged.ingest.writes import Seen, attach, drop_orphans, ensure_collection
 
 
 def _store(library: Library, name: str, pages: Iterable[str | Page], collection: str = "default") -> None:
@@ -53,6 +55,18 @@ def _store(library: Library, name: str, pages: Iterable[str | Page], collection:
         ("the parties' agreements", "party agreement"),
         ("to be or not to be", '"to be or not"'),
         ("to be or not to be", "not"),
+        ("Herr Müller", "Mueller"),
+        ("Herr Mueller", "Müller"),
+        ("infor-\n\nmation desk", "information"),
+        ("أحمد من المدرسة", "احمد المدرسه"),
+        ("سنة ٢٠٢٤", "2024"),
+        ("צה״ל", 'צה"ל'),
+        ("1\u202f234\u202f567 Euro", "1234567"),
+        ("DE89 3704 0044 0532 0130 00", "DE89370400440532013000"),
+        ("getUserName()", "user name"),
+        ("हिन्दी में", "हिंदी"),
+        ("がくせい", "か\u3099くせい"),
+        ("taxes due", "tax"),
     ],
 )
 def test_what_is_spelled_otherwise_is_found(library: Library, text: str, query: str) -> None:
@@ -88,6 +102,17 @@ def test_any_punctuation_is_accepted(library: Library, query: str) -> None:
     _store(library, "a.txt", ["some text"])
     assert library.search(query) == []
     assert library.rank(query) == []
+
+
+def test_a_word_that_is_broken_between_two_pages_is_found(library: Library) -> None:
+    _store(library, "a.txt", ["It was the informa-", "tion desk that", "was closed"])
+    assert [hit.page for hit in library.search("information")] == [2]
+    assert [step for step in audit(library, ("index",)) if isinstance(step, Finding)] == []
+    library.connection.execute("DELETE FROM collection_files")
+    library.connection.execute("DELETE FROM files")
+    with transaction(library.connection):
+        drop_orphans(library.connection)
+    assert library.connection.execute("SELECT COUNT(*) FROM page_terms").fetchone()[0] == 0
 
 
 def test_quoted_words_must_stand_together(library: Library) -> None:
