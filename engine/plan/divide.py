@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from unabridged.engine.attention.config import for_window
 from unabridged.engine.errors import EngineUnavailable, OutOfMemory
 from unabridged.engine.plan.machine import Machine, free_for
 from unabridged.engine.plan.plan import Plan, Subject, Wish
@@ -62,6 +63,9 @@ def _ways(search: Search) -> Iterator[str]:
     small = replace(subject, kind="float8_e4m3fn")
     if subject.eight and subject.kind != small.kind and Search(small, machine, wish).find():
         yield f"keys and values in 8 bits (engine.kv_dtype {small.kind})"
+    bare = replace(subject, attention=for_window(subject.config.window), indexed=False)
+    if subject.indexed and Search(bare, machine, wish).find():
+        yield f"attention without an index, slower over host memory (engine.preset {bare.attention.name})"
     if wish.place == "gpu" and not search.unserved and Search(subject, machine, replace(wish, place="host")).find():
         yield "keys and values in host memory (engine.place host)"
     plan = _least(search)

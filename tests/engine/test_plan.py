@@ -135,6 +135,7 @@ def test_three_million_tokens_fit_with_little_staging(llama: Subject) -> None:
     assert (plan.tokens, plan.staged, plan.longest) == (3_000_000, 1 << 17, 8192)
     assert plan.part("staging") == pytest.approx(GIB / 2, rel=0.02)
     assert any("131,072 tokens" in line for line in plan_lines(plan))
+    assert "without an index, slower over host memory (engine.preset 3k)" in refused(llama, on(22, ram=256), wish)
     # Attention without an index leaves room for staging.
     unindexed = replace(llama, attention=for_window(131072), indexed=False)
     plan = divide(unindexed, machine, wish)
@@ -197,9 +198,9 @@ def test_the_disk_gives_no_more_than_its_quota(tmp_path: Path) -> None:
 def test_speeds_are_those_that_were_measured_where_they_were(llama: Subject) -> None:
     plan = divide(llama, on(139), Wish(context=MILLION))
     (speed,) = speeds(plan, llama, "NVIDIA H200")
-    # docs/log.md, "Decode steps" and "Reading".
+    # docs/log.md, "Decode steps" and "The engine over 1M tokens".
     assert speed.decoding == pytest.approx(468, rel=0.02)
-    assert speed.reading == pytest.approx(35_434, rel=0.01)
+    assert speed.reading == pytest.approx(1_048_640 / 35.0, rel=0.01)
     (short,) = speeds(divide(llama, on(139), Wish(context=131072 + 64)), llama, "NVIDIA H200")
     assert short.decoding == pytest.approx(486, rel=0.05)
     assert speed.fetched == 0
@@ -207,9 +208,10 @@ def test_speeds_are_those_that_were_measured_where_they_were(llama: Subject) -> 
     found = speeds(offloaded, llama, "")
     assert [one.card for one in found] == [card.name for card in CARDS]
     assert all(one.fetched > 1e6 for one in found)
-    assert found[0].decoding < speed.decoding
+    assert found[0].decoding == pytest.approx(404, rel=0.03)
+    assert found[0].reading == pytest.approx(1_048_640 / 41.8, rel=0.01)
     assert "estimates" in speed_lines(found, MILLION)[-1]
-    assert "all of it in 30 s" in speed_lines([speed], MILLION)[0]
+    assert "all of it in 35 s" in speed_lines([speed], MILLION)[0]
     # Of a model unlike the measured one nothing is said.
     floating = replace(llama, config=replace(llama.config, quantisation=None))
     assert speeds(plan, floating, "NVIDIA H200") == []
