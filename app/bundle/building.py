@@ -11,6 +11,7 @@ from pathlib import Path
 
 from unabridged import __version__
 from unabridged.app.bundle import archive, deb, licences, sbom, signing, tree, warm, wheels
+from unabridged.app.bundle.errors import BundleFailed
 from unabridged.app.bundle.recipe import PLATFORM, Recipe
 from unabridged.app.bundle.wheelfile import WheelFile
 from unabridged.app.installer.making import LOCK
@@ -53,6 +54,7 @@ def build(recipe: Recipe, out: Path, tell: Tell, *, key: Path | None = None, pac
         (work / "wheels").mkdir()
         wheels.gather(recipe, work / "wheels")
         found = [WheelFile(file, sha256_of(file)) for file in sorted((work / "wheels").glob("*.whl"))]
+        _complete(found)
         parts = Parts(found, [(_carried(folder), folder) for folder in recipe.models])
         tell(f"{len(found)} wheels; collecting licences, models and papers")
         facts = _fill(recipe, parts, work, tell)
@@ -64,6 +66,15 @@ def build(recipe: Recipe, out: Path, tell: Tell, *, key: Path | None = None, pac
         if key is not None:
             signing.sign(bundle / MANIFEST, key)
         return _written(recipe, bundle, facts, out, tell, key, package)
+
+
+def _complete(wheels: Sequence[WheelFile]) -> None:
+    """Whether all that our own wheel asks for is among them: locks may be older than it. Raises BundleFailed."""
+    names = {wheel.name for wheel in wheels}
+    (own,) = [wheel for wheel in wheels if wheel.name == "unabridged"]
+    missing = sorted(own.needs - names)
+    if missing:
+        raise BundleFailed(f"the locks lack {', '.join(missing)}, which pyproject.toml names", "run packaging/lock.sh")
 
 
 def _written(

@@ -1,0 +1,116 @@
+"""The installer: install, upgrade, roll back, uninstall, and again."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.packaging import made
+from tests.packaging.conftest import Keys, Machine
+
+from unabridged.app.installer.comparing import differences
+from unabridged.app.installer.manifest import INSTALLED, read
+
+pytestmark = pytest.mark.packaging
+
+
+def version(machine: Machine) -> Path:
+    return machine.prefix / (machine.prefix / "current").readlink()
+
+
+def test_what_is_installed_runs_and_is_what_the_list_says(machine: Machine, bundle: Path, keys: Keys) -> None:
+    code, out, err = machine.run(bundle, "--signers", str(keys.allowed))
+    assert (code, err) == (0, "")
+    assert "signed by release@example" in out
+    assert machine.answer() == "unabridged 1.0"
+    folder = version(machine)
+    assert list(differences(folder, read(folder / "bundle" / INSTALLED))) == []
+    # Of a wheel's scripts nothing stays: their first lines would name another folder.
+    assert sorted(path.name for path in (folder / "bin").iterdir() if "python" not in path.name) == ["unabridged"]
+    assert (folder / "share/man/man1/other.1").is_file()
+    unit = (machine.folder / "base/share/systemd/user/unabridged.service").read_text()
+    assert f"ExecStart={machine.command} serve" in unit
+    for link in ("share/man/man1/unabridged.1", "share/bash-completion/completions/unabridged"):
+        assert (machine.folder / "base" / link).is_file()
+
+
+def test_running_it_leaves_no_trace_among_the_installed_files(machine: Machine, bundle: Path) -> None:
+    machine.run(bundle, "--unsigned")
+    machine.answer()
+    folder = version(machine)
+    assert list(folder.rglob("*.pyc")) == []
+    assert list((machine.folder / ".cache/unabridged/bytecode").rglob("*.pyc"))
+
+
+def test_a_second_run_changes_nothing(machine: Machine, bundle: Path) -> None:
+    machine.run(bundle, "--unsigned")
+    before = {path: path.lstat().st_mtime_ns for path in version(machine).rglob("*")}
+    code, out, _ = machine.run(bundle, "--unsigned")
+    assert (code, "is installed already" in out) == (0, True)
+    assert {path: path.lstat().st_mtime_ns for path in version(machine).rglob("*")} == before
+
+
+def test_a_damaged_installation_is_made_anew_by_the_same_bundle(machine: Machine, bundle: Path) -> None:
+    machine.run(bundle, "--unsigned")
+    (version(machine) / "models/small/model.gguf").write_bytes(b"weighty")
+    assert machine.run(bundle, "--unsigned")[0] == 0
+    assert (version(machine) / "models/small/model.gguf").read_bytes() == b"weights"
+    assert machine.leftovers() == []
+
+
+def test_upgrade_roll_back_upgrade_and_uninstall(machine: Machine, bundle: Path, pip: Path, tmp_path: Path) -> None:
+    newer = made.bundle(tmp_path / "two", pip, "2.0")
+    newest = made.bundle(tmp_path / "three", pip, "3.0")
+    for one in (bundle, newer):
+        assert machine.run(one, "--unsigned")[0] == 0
+    assert machine.answer() == "unabridged 2.0"
+    # A model that stays the same takes no second place.
+    assert (version(machine) / "models/small/model.gguf").stat().st_nlink == 2
+    installed = machine.prefix / "current"
+    assert machine.run(installed, "rollback")[0] == 0
+    assert machine.answer() == "unabridged 1.0"
+    code, _, err = machine.run(installed, "rollback")
+    assert (code, "no earlier version" in err) == (21, True)
+    assert machine.run(newer, "--unsigned")[0] == 0
+    assert machine.answer() == "unabridged 2.0"
+    assert machine.run(newest, "--unsigned")[0] == 0
+    code, out, _ = machine.run(installed, "status")
+    assert [(line[0], line.split("  ")[1].split(",")[0]) for line in out.splitlines()] == [(" ", "2.0"), ("*", "3.0")]
+    data = machine.folder / ".local/share/unabridged/library.db"
+    data.parent.mkdir(parents=True)
+    data.write_bytes(b"mine")
+    assert machine.run(installed, "uninstall")[0] == 0
+    assert not machine.prefix.exists()
+    assert [path for path in (machine.folder / "base").rglob("*") if not path.is_dir()] == []
+    assert data.read_bytes() == b"mine"
+    code, _, err = machine.run(newest, "uninstall")
+    assert (code, "nothing is installed" in err) == (21, True)
+
+
+def test_folders_and_links_that_are_not_ours_are_left_alone(machine: Machine, bundle: Path) -> None:
+    machine.prefix.mkdir()
+    (machine.prefix / "thesis.txt").write_text("mine")
+    code, _, err = machine.run(bundle, "--unsigned")
+    assert (code, "holds other files" in err) == (21, True)
+    (machine.prefix / "thesis.txt").unlink()
+    machine.command.parent.mkdir(parents=True)
+    machine.command.write_text("mine")
+    code, _, err = machine.run(bundle, "--unsigned")
+    assert (code, f"{machine.command} is not ours" in err) == (0, True)
+    assert machine.run(machine.prefix / "current", "uninstall")[0] == 0
+    assert machine.command.read_text() == "mine"
+
+
+def test_checking_changes_nothing(machine: Machine, bundle: Path) -> None:
+    code, out, _ = machine.run(bundle, "--unsigned", "--check")
+    assert (code, "nothing was changed" in out) == (0, True)
+    assert not machine.prefix.exists()
+
+
+def test_a_python_of_another_version_is_refused(bundle: Path, tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho 3.9\n")
+    other.chmod(0o755)
+    words = ["--unsigned", "--python", str(other)]
+    done = subprocess.run(["sh", bundle / "install.sh", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 12
+    assert f"{other} is Python 3.9, this bundle is for {made.PYTHON}" in done.stderr
