@@ -1,37 +1,31 @@
 """Which quotations in messages stand in other messages of the library, so that a context need not hold them twice.
 
 A thread is compared as a whole, oldest message first, with the messages of other threads that have its subject: a
-quotation is a repeat where nine tenths of its words lie in runs of five that stand in the text of earlier messages.
-Text that is a repeat itself is no source, so that a source always holds what it is named for. Lines that say who is
-quoted do not count. In front of an answer the last words of a quotation stay: an answer between quotations would make
-no sense without them.
+quotation is a repeat where nine tenths of its words lie in runs of five (shorter ones: as a whole) that stand in the
+text of earlier messages. Text that is a repeat itself is no source, so that a source always holds what it is named for.
+What of a message counts as a quotation and as its text says `quoted_text`.
 
 What was found is stored until the thread changes; see the table `repeats`.
 """
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from unabridged.ingest.database import transaction
-from unabridged.ingest.document import PartKind
-from unabridged.ingest.label_quotes import attributes
 from unabridged.ingest.library import Library
+from unabridged.ingest.quoted_text import Message, message_of
 
 _RUN = 5  # words
+_SHORTEST = 3
 _SHARE = 0.9
 _SOURCES = 64
 _PLACES = 8  # messages that are remembered for a run
-_KEPT = 12  # words in front of an answer
 _NEAR = 50  # messages of other threads with the same subject
 _MOST = 20_000_000  # characters of a thread that is compared
 _BATCH = 500  # threads in one transaction
 _BUSY_MILLISECONDS = 500
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
-_QUOTED = (PartKind.QUOTED, PartKind.FORWARDED)
-_NO_SOURCE = (PartKind.HEADER, PartKind.HIDDEN, PartKind.ATTRIBUTION)
 
 
 @dataclass(frozen=True)
@@ -44,21 +38,12 @@ class Repeat:
     sources: frozenset[int]
 
 
-@dataclass
-class _Message:
-    """A message's quotations as (page, start, end, words), and its other text."""
-
-    id: int
-    quotes: list[tuple[int, int, int, list[str]]] = field(default_factory=list)
-    own: list[list[str]] = field(default_factory=list)
-    size: int = 0
-
-
 def repeats(library: Library, documents: Iterable[int]) -> dict[int, tuple[Repeat, ...]]:
     """The repeats of each of these documents that has any, in order. Compares threads that changed, which may take
     some milliseconds for each message; stores what it found unless another process is writing. From any thread."""
     connection = library.connection
-    ids = json.dumps(list(documents))
+    asked = set(documents)
+    ids = json.dumps(list(asked))
     rows = connection.execute(
         "SELECT DISTINCT t.id FROM messages m JOIN threads t ON t.id = m.thread_id"
         " WHERE t.compared = 0 AND m.document_id IN (SELECT value FROM json_each(?))",
@@ -71,7 +56,7 @@ def repeats(library: Library, documents: Iterable[int]) -> dict[int, tuple[Repea
         batch = {thread: dict(_compare(connection, thread)) for thread in stale[first : first + _BATCH]}
         _try_to_store(connection, batch, version)
         for fresh in batch.values():
-            found |= fresh
+            found |= {number: each for number, each in fresh.items() if number in asked}
     wanted = (
         "SELECT * FROM repeats WHERE document_id IN (SELECT value FROM json_each(?)) ORDER BY document_id, page, start"
     )
@@ -97,7 +82,7 @@ def _compare(connection: sqlite3.Connection, thread: int) -> Iterator[tuple[int,
     ids = {row["document_id"] for row in members}
     messages, size = [], 0
     for row in sorted([*members, *others], key=lambda row: (row["at"] is None, row["at"], row["document_id"])):
-        messages.append(_message(connection, row["document_id"]))
+        messages.append(message_of(connection, row["document_id"]))
         size += messages[-1].size
         if size > _MOST:
             return
@@ -112,62 +97,11 @@ def _of_same_subject(connection: sqlite3.Connection, thread: int, subjects: set[
     ).fetchall()
 
 
-def _message(connection: sqlite3.Connection, document: int) -> _Message:
-    found = _Message(document)
-    rows = connection.execute(
-        "SELECT number, text, parts FROM pages WHERE document_id = ? ORDER BY number", (document,)
-    )
-    for row in rows:
-        text, at = row["text"], 0
-        found.size += len(text)
-        parts = [(PartKind(kind), start, end) for kind, start, end in json.loads(row["parts"])]
-        for index, (kind, start, end) in enumerate(parts):
-            found.own.append(_words(text[at:start]))
-            at = end
-            if kind in _QUOTED:
-                behind = parts[index + 1][1] if index + 1 < len(parts) else len(text)
-                quoted = text[start:end]
-                cut = len(quoted) - (_last_words(quoted) if text[end:behind].strip() else 0)
-                found.own.append(_words(quoted[cut:]))
-                found.quotes.append((row["number"], start, start + cut, _quoted_words(quoted[:cut])))
-            elif kind not in _NO_SOURCE:
-                found.own.append(_words(text[start:end]))
-        found.own.append(_words(text[at:]))
-    return found
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
-def _quoted_words(text: str) -> list[str]:
-    """The words of a quotation without its marks and without the lines in it that say who is quoted."""
-    words: list[str] = []
-    for line in text.split("\n"):
-        bare = line.lstrip("> \t|›»")
-        if bare and not (bare.rstrip()[-1:] in ":：" and attributes(bare)):
-            words += _words(bare)
-    return words
-
-
-def _last_words(text: str) -> int:
-    """How many characters at the end of a quotation stay in front of an answer: the last lines with some words."""
-    kept = words = 0
-    for line in reversed(text.split("\n")):
-        count = len(_words(line))
-        if words and words + count > 2 * _KEPT:
-            break
-        if count > 2 * _KEPT:
-            return kept + len("".join(re.findall(r"\S+\s*", line)[-_KEPT:])) + (1 if kept else 0)
-        kept, words = kept + len(line) + (1 if kept else 0), words + count
-        if words >= _KEPT:
-            break
-    return min(kept, len(text))
-
-
-def _search(messages: list[_Message], wanted: set[int]) -> Iterator[tuple[int, tuple[Repeat, ...]]]:
+def _search(messages: list[Message], wanted: set[int]) -> Iterator[tuple[int, tuple[Repeat, ...]]]:
     """The repeats of the messages `wanted`, which are in order of time among all."""
-    sought = {run for message in messages for quote in message.quotes for run in _runs(quote[3])}
+    quotes = [quote[3] for message in messages for quote in message.quotes]
+    lengths = {_length(words) for words in quotes if len(words) >= _SHORTEST}
+    sought = {run for words in quotes for run in _runs(words, _length(words))}
     places: dict[int, list[int]] = {}
     for message in messages:
         found = []
@@ -177,7 +111,7 @@ def _search(messages: list[_Message], wanted: set[int]) -> Iterator[tuple[int, t
             else:
                 message.own.append(words)
         for own in message.own:
-            for run in _runs(own):
+            for run in (run for length in lengths for run in _runs(own, length)):
                 known = places.setdefault(run, []) if run in sought else None
                 if known is not None and len(known) < _PLACES and known[-1:] != [message.id]:
                     known.append(message.id)
@@ -185,21 +119,28 @@ def _search(messages: list[_Message], wanted: set[int]) -> Iterator[tuple[int, t
             yield message.id, tuple(found)
 
 
-def _runs(words: list[str]) -> Iterator[int]:
-    """Five words each, as numbers."""
-    return map(hash, zip(*(words[offset:] for offset in range(_RUN)), strict=False))
+def _length(words: list[str]) -> int:
+    return min(_RUN, len(words))
+
+
+def _runs(words: list[str], length: int) -> Iterator[int]:
+    """So many words each, as numbers."""
+    return map(hash, zip(*(words[offset:] for offset in range(length)), strict=False)) if length else iter(())
 
 
 def _sources(words: list[str], places: dict[int, list[int]]) -> list[int]:
     """The fewest messages, by how much they hold, that hold nearly all of the words; none where there are none."""
+    length = _length(words)
+    if length < _SHORTEST:
+        return []
     runs_of: dict[int, list[int]] = {}
-    for at, run in enumerate(_runs(words)):
+    for at, run in enumerate(_runs(words, length)):
         for document in places.get(run, ()):
             runs_of.setdefault(document, []).append(at)
     covered, total, chosen = bytearray(len(words)), 0, []
     for document in sorted(runs_of, key=lambda number: (-len(runs_of[number]), number))[:_SOURCES]:
         for at in runs_of[document]:
-            covered[at : at + _RUN] = b"\1" * _RUN
+            covered[at : at + length] = b"\1" * length
         if covered.count(1) > total:
             total = covered.count(1)
             chosen.append(document)

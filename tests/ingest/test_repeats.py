@@ -40,6 +40,7 @@ def _texts(library: Library, found: dict[int, tuple[Repeat, ...]]) -> dict[int, 
 def test_a_quotation_of_a_message_that_is_here_is_a_repeat(library: Library) -> None:
     below = f"She comes.\n\nOn Mon, 2 Mar 2026, Ines Vega <i@x> wrote:\n{_quoted(FIRST)}\n"
     one, two = store(library, "a", [letter(1, body=FIRST), _answer(2, below)])
+    assert repeats(library, [one]) == {}
     found = repeats(library, [one, two])
     assert _texts(library, found) == {two: [_quoted(FIRST)]}
     assert found[two][0].sources == {one}
@@ -62,6 +63,21 @@ def test_a_quotation_of_what_is_not_here_or_was_changed_is_none(library: Library
         library, "a", [letter(1, body=FIRST), _answer(2, f"Yes.\n\n> {other}"), _answer(3, f"Yes.\n\n> {changed}")]
     )
     assert repeats(library, ids) == {}
+
+
+def test_short_quotations_count_as_a_whole(library: Library) -> None:
+    asked = "Can you quote for the roof? Yes or no?"
+    ids = store(
+        library,
+        "a",
+        [
+            letter(1, body=asked),
+            _answer(2, "> Yes or no?\n\nYes."),
+            _answer(3, "> Yes and no?\n\nNo."),
+            _answer(4, "> no?\n\nNo."),
+        ],
+    )
+    assert list(repeats(library, ids)) == [ids[1]]
 
 
 def test_a_quotation_within_a_quotation_has_both_messages_as_sources(library: Library) -> None:
@@ -90,10 +106,13 @@ def test_the_first_that_quotes_what_is_not_here_is_the_source_of_the_others(libr
     assert {number: each[0].sources for number, each in repeats(library, [one, two]).items()} == {two: {one}}
 
 
-def test_in_front_of_an_answer_the_last_words_of_a_quotation_stay(library: Library) -> None:
+def test_between_answers_the_last_words_of_quotations_stay(library: Library) -> None:
     between = f"{_quoted(FIRST)}\n\nThey have it.\n\n> whether the dredger Orca will come\n\nShe will."
-    one, two = store(library, "a", [letter(1, body=FIRST), _answer(2, between)])
-    (left_out,) = _texts(library, repeats(library, [one, two]))[two]
+    below = f"{_quoted(FIRST)}\n\nThey have it."
+    one, two, three = store(library, "a", [letter(1, body=FIRST), _answer(2, between), _answer(3, below)])
+    found = _texts(library, repeats(library, [one, two, three]))
+    assert found[three] == [_quoted(FIRST)]
+    (left_out,) = found[two]
     assert left_out.startswith("> The berth")
     assert "seal of the owner" not in left_out
 
