@@ -11,13 +11,12 @@ from typing import Any
 from unabridged.ingest import pdf_attached, pdf_extra, pdf_notes, pdf_ocr, pdf_outline, pdf_signed, pdf_xfa, quality
 from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Part, PartKind, Status
 from unabridged.ingest.normalise import normalise
+from unabridged.ingest.pdf_flags import flags
 from unabridged.ingest.pdf_open import Pdf, open_pdf
 from unabridged.ingest.pdf_page import PageText, page_text
 from unabridged.ingest.reading import Place, Reading, Source, spoken
 
-_USELESS = 8  # pages in a row for which pypdf did no better: it is asked no more
-_CAPTION = 30  # characters: less beside a page-filling image is a stamp on a scan
-_COVERED = 0.7
+_USELESS = 4  # pages in a row for which pypdf did no better: it is asked no more
 _EMPTY = PageText("", "", 0, 0, 0.0, 0)
 
 
@@ -42,6 +41,7 @@ class _Read:
     extractor: str
     notes: list[tuple[PartKind, str]]
     label: str
+    hidden: str
     flags: tuple[Flag, ...] = ()
     added: str = ""  # recognised beside a text layer
 
@@ -101,7 +101,7 @@ def _page(pdf: Pdf, progress: _Progress, ref: int, number: int, reading: Reading
     with pdf.page(number) as page:
         if page is not None:
             try:
-                notes, raw = pdf_notes.notes(page, progress.pinned), page_text(page)
+                notes, raw = pdf_notes.notes(page, progress.pinned), page_text(page, pdf.layers)
                 loaded = True
             except PdfiumError:
                 notes = []
@@ -113,8 +113,9 @@ def _page(pdf: Pdf, progress: _Progress, ref: int, number: int, reading: Reading
     if blank and (not loaded or (not notes and pdf.lost(number))):
         progress.flagged.setdefault(Flag.UNREAD, []).append(number)
         return Page(ref=ref, number=number, text="", label=pdf.label(number), flags=(Flag.UNREAD,), score=0.0)
-    read = _Read(raw, text, score, extractor, notes, pdf.label(number))
-    read = replace(read, flags=_flags(read, reading.limits.page_chars))
+    limit = reading.limits.page_chars
+    hidden = normalise(raw.hidden[:limit]).strip()
+    read = _Read(raw, text, score, extractor, notes, pdf.label(number), hidden, flags(raw, text, score, hidden, limit))
     if pdf_ocr.wanted(read.flags, raw.covered, reading):
         read = _recognised(pdf, progress, number, read, reading)
     return _assemble(progress, ref, number, read, reading)
@@ -152,6 +153,7 @@ def _best(
     limit = reading.limits.page_chars
     text, score = normalise(raw.visible[: limit + 1]).strip(), quality.score(raw.visible[:limit])
     good = loaded and (score >= quality.GOOD or not (text or pdf.damaged))
+    good = good or bool(raw.hidden)  # which pypdf would not tell from the rest
     if good or progress.useless >= _USELESS:
         return text, score, progress.versions[0]
     other = pdf.text(number)[: limit + 1]
@@ -169,41 +171,25 @@ def _assemble(progress: _Progress, ref: int, number: int, read: _Read, reading: 
     text, parts = read.text[:limit], []
     sections = [(PartKind.OCR, read.added)] if read.added else []
     sections += read.notes
-    if hidden := normalise(read.raw.hidden[:limit]).strip():
-        sections.append((PartKind.HIDDEN, hidden))
+    if read.hidden:
+        sections.append((PartKind.HIDDEN, read.hidden))
     for kind, section in sections:
         text += "\n" if text else ""
         parts.append(Part(kind, len(text), len(text) + len(section)))
         text += section
-    flags = read.flags
-    for flag in flags:
+    for flag in read.flags:
         progress.flagged.setdefault(flag, []).append(number)
-    progress.with_text += bool(read.text or read.notes or read.added) and Flag.GARBLED not in flags
+    progress.with_text += bool(read.text or read.notes or read.added) and Flag.GARBLED not in read.flags
     return Page(
         ref=ref,
         number=number,
         text=text,
         label=read.label,
         parts=tuple(parts),
-        flags=flags,
+        flags=read.flags,
         extractor=read.extractor,
         score=round(read.score, 3),
     )
-
-
-def _flags(read: _Read, limit: int) -> tuple[Flag, ...]:
-    flags = []
-    if read.raw.images and (not read.text or (len(read.text) < _CAPTION and read.raw.covered > _COVERED)):
-        flags.append(Flag.SCANNED)
-    elif not read.text:
-        flags.append(Flag.EMPTY)
-    elif read.score < quality.BAD:
-        flags.append(Flag.GARBLED)
-    if normalise(read.raw.hidden[:limit]).strip():
-        flags.append(Flag.HIDDEN)
-    if len(read.text) > limit:
-        flags.append(Flag.CUT)
-    return tuple(flags)
 
 
 def _attached(pdf: Pdf, progress: _Progress, ref: int, reading: Reading, place: Place) -> Iterator[Item]:

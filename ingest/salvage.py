@@ -18,6 +18,7 @@ _NAMED = re.compile(rb"/(Root|Encrypt)\s+(\d{1,8}\s+\d{1,5}\s+R)")
 _ID = re.compile(rb"/ID\s*(\[\s*(?:<[^<>]*>|\((?:\\[\s\S]|[^()\\])*\))\s*(?:<[^<>]*>|\((?:\\[\s\S]|[^()\\])*\))\s*\])")
 _PAGE = re.compile(rb"/Type\s{0,9}/Page(?![A-Za-z])")
 _PACKED = re.compile(rb"/ObjStm(?:(?!endobj|stream)[\s\S]){0,300}stream\r?\n")
+_LAYERS = b"/OCProperties"
 _GLANCE = 1 << 20
 _BRACKETS = re.compile(rb"<<|>>")
 _ENCRYPT_DIRECT = re.compile(rb"/Encrypt\s*<<")
@@ -57,14 +58,17 @@ def rebuild(data: bytes, limit: int) -> Rebuilt | None:
     )
 
 
-def page_objects(data: bytes) -> int:
-    """How many pages stand in the file, those of earlier versions of it and in object streams among them: an estimate
-    that costs little."""
-    count = len(_PAGE.findall(data))
-    if b"/Encrypt" not in data:
-        for found in _PACKED.finditer(data):
-            count += len(_PAGE.findall(pdf_objects.inflate(data[found.end() : found.end() + _GLANCE], _GLANCE)))
-    return count
+def glance(data: bytes) -> tuple[int, bool]:
+    """What costs little to know: how many pages stand in the file, those of earlier versions of it among them, and
+    whether it may have layers (optional content)."""
+    if b"/Encrypt" in data:
+        return len(_PAGE.findall(data)), True
+    count, layers = len(_PAGE.findall(data)), _LAYERS in data
+    for found in _PACKED.finditer(data):
+        plain = pdf_objects.inflate(data[found.end() : found.end() + _GLANCE], _GLANCE)
+        count += len(_PAGE.findall(plain))
+        layers = layers or _LAYERS in plain
+    return count, layers
 
 
 def _catalog(objects: Objects) -> Entries:
