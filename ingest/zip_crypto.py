@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from unabridged.ingest.zip_directory import Entry, extras
 
-_AES_METHOD = 99
+AES_METHOD = 99
 _AES_EXTRA = 0x9901
 _SALT = {1: 8, 2: 12, 3: 16}
 _STREAMED = 0x8
@@ -22,7 +22,7 @@ class WrongPassword(Exception):
 def opened(raw: Iterator[bytes], entry: Entry, password: str) -> tuple[int, Iterator[bytes]]:
     """The packing method below the encryption, and the decrypted bytes. Raises WrongPassword."""
     secret = password.encode("utf-8")
-    if entry.method == _AES_METHOD:
+    if entry.method == AES_METHOD:
         strength, method = _aes_facts(entry)
         return method, _aes(b"".join(raw), strength, secret)
     data = b"".join(raw)

@@ -116,7 +116,8 @@ class Zip:
                 yield piece
         except unpack.Broken as error:
             raise ZipError(str(error)) from error
-        if entry.crc is not None and check != entry.crc:
+        # AES has a check of its own, and then often no checksum.
+        if entry.crc is not None and check != entry.crc and entry.method != zip_crypto.AES_METHOD:
             raise ZipError("its checksum is wrong: damaged")
 
     def _decrypted(self, member: Member, password: str) -> Iterator[bytes]:

@@ -7,8 +7,9 @@ from unabridged.ingest.document import Kind, Status
 
 CONTAINER = '<container><rootfiles><rootfile full-path="OPS/b.opf"/></rootfiles></container>'
 LIST = (
-    '<package xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata><dc:title>Wells</dc:title>'
-    '<dc:creator>Ann</dc:creator><dc:creator>Bo</dc:creator></metadata><manifest><item id="nav" href="nav.xhtml" properties="nav" media-type="x/xml"/>'
+    '<package xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
+    "<dc:title>Wells</dc:title><dc:creator>Ann</dc:creator><dc:creator>Bo</dc:creator></metadata>"
+    '<manifest><item id="nav" href="nav.xhtml" properties="nav" media-type="x/xml"/>'
     '<item id="c1" href="t/one%20a.xhtml" media-type="application/xhtml+xml"/>'
     '<item id="c2" href="t/two.xhtml" media-type="application/xhtml+xml"/></manifest>'
     '<spine><itemref idref="c2"/><itemref idref="c1"/><itemref idref="gone"/></spine></package>'
