@@ -1,6 +1,8 @@
 """The promises of reading in a process: whole streams, whatever happens to the process."""
 
+import gzip
 import os
+import random
 import signal
 import threading
 import time
@@ -143,3 +145,12 @@ def test_a_reader_that_was_killed_between_two_files_is_replaced(tmp_path: Path) 
         os.kill(reader.pid, signal.SIGKILL)
         reader.wait()
         assert _ends(list(pool.read(path))) == [Closed(ref=0, status=Status.READ)]
+
+
+def test_a_packed_file_of_more_than_a_piece_is_whole(workers: Workers, tmp_path: Path) -> None:
+    """Its digest is made from the same open file in between."""
+    text = "".join(f"{random.Random(number).random()}\n" for number in range(20_000))
+    (tmp_path / "notes.txt.gz").write_bytes(gzip.compress(text.encode()))
+    items = list(workers.read(tmp_path / "notes.txt.gz"))
+    assert {end.status for end in _ends(items)} == {Status.READ}
+    assert "".join(item.text for item in items if isinstance(item, Page)) == text
