@@ -24,7 +24,13 @@ _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
 _FOREIGN = re.compile(rb"[^A-Za-z0-9+/=\s]|[^\s][ \t]+[^\s]")
 _UU = re.compile(rb"^begin [0-7]{3,4} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)*?)(?:`|[ ])?\r?\n?end[ \t]*$", re.M)
 _PARAMETERS = 100  # of one value
-_GARBAGE = 20  # lines that are no headers, skipped in front of further headers
+# Folded lines that have lost their indentation stand between headers.
+_HEADERS_AHEAD = re.compile(
+    rb"(?:[^\r\n]+\r?\n){1,8}?(?:from|to|cc|subject|date|message-id|mime-version|content-[a-z-]+|received|return-path"
+    rb"|authentication-results|received-spf|dkim-signature|x-[!-9;-~]+):",
+    re.I,
+)
+_GARBAGE = 100  # lines that are no headers, skipped in front of further headers
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ def _fields(data: bytes, cap: int) -> tuple[list[tuple[str, bytes]], int]:
         assert line is not None
         if not line[1].strip() and fields:
             return fields, line.end()
-        more = _HEADER_LINE.match(data, line.end()) is not None
+        more = _HEADER_LINE.match(data, line.end()) is not None or _HEADERS_AHEAD.match(data, line.end()) is not None
         if garbage >= _GARBAGE or not (more or line[1].startswith((b">From ", b"From ")) or not line[1].strip()):
             return fields, at
         garbage += 1

@@ -37,6 +37,7 @@ def test_a_wrong_boundary_is_guessed_from_the_parts() -> None:
         pytest.param(b"To: x\n>From - Tue\nSubject: a\n\nbody", b"a", id="mangled From line within"),
         pytest.param(b"Subject : a\n\nbody", b"a", id="space before the colon"),
         pytest.param(b"To: x\nsome garbage\nSubject: a\n\nbody", b"a", id="garbage line"),
+        pytest.param(b"Received: by x\nwith y;\nat noon\nSubject: a\n\nbody", b"a", id="indentation lost"),
         pytest.param(b"Subject: a\r\n\r\nbody", b"a", id="CRLF"),
         pytest.param(b"lone\rreturn\nSubject: a\n\nbody", b"a", id="lone carriage return"),
         pytest.param(b"Subject: a\nbody", b"a", id="no empty line"),
