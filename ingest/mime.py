@@ -26,7 +26,7 @@ _UU = re.compile(rb"^begin [0-7]{3,4} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)
 _PARAMETERS = 100  # of one value
 # Folded lines that have lost their indentation stand between headers.
 _HEADERS_AHEAD = re.compile(
-    rb"(?:[^\r\n]+\r?\n){1,8}?(?:from|to|cc|subject|date|message-id|mime-version|content-[a-z-]+|received|return-path"
+    rb"(?:[^\r\n]+\r?\n){1,40}?(?:from|to|cc|subject|date|message-id|mime-version|content-[a-z-]+|received|return-path"
     rb"|authentication-results|received-spf|dkim-signature|x-[!-9;-~]+):",
     re.I,
 )
