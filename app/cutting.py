@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unabridged.app.context import Piece, Section, display_name
+from unabridged.app.places import is_named, span
 from unabridged.app.sentences import passages
 from unabridged.ingest.document import Kind
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _SEARCH_BACK = 3
 _NAME = 80
 _PERSON = 60
+_WHERE = 160
 _SEPARATOR = "\n"
 _LEFT_OUT = "\n[...]\n"
 _END = "\n\n"
@@ -57,6 +59,8 @@ class _Cutter:
     """Fills sections page by page."""
 
     def __init__(self, document: "DocumentRow", library: "Library", tokenizer: "Tokenizer", limit: int) -> None:
+        from unabridged.ingest.reads import labels
+
         self._document = document
         self._library = library
         self._tokenizer = tokenizer
@@ -66,8 +70,13 @@ class _Cutter:
         self._after = tokenizer.encode(_END)
         # The longest header that any section of this document can have.
         pages = [max(1, document.pages - 1), max(2, document.pages)]
-        longest = header(document, pages, begins=False, message=self._message)
-        self._room = limit - len(tokenizer.encode(longest)) - len(self._after)
+        self._places = {
+            page: label for page, label in labels(library.connection, document.id).items() if is_named(label)
+        }
+        named = sorted(self._places.values(), key=len)[-2:]
+        longest = header(document, pages, begins=False, message=self._message, where=" to ".join(named)[:_WHERE])
+        self._longest = len(tokenizer.encode(longest))
+        self._room = limit - self._longest - len(self._after)
         self._sections: list[Section] = []
         # Stretches of pages; None stands for what was left out.
         self._stretch: list[tuple[PageTokens, int, int] | None] = []
@@ -143,8 +152,7 @@ class _Cutter:
 
     def _close(self) -> None:
         pages = list(dict.fromkeys(stretch[0].number for stretch in self._stretch if stretch))
-        line = header(self._document, pages, begins=not self._sections, message=self._message)
-        ids = array("i", self._tokenizer.encode(line))
+        ids = array("i", self._header(pages))
         pieces: list[Piece] = []
         joined = True
         for stretch in self._stretch:
@@ -162,6 +170,16 @@ class _Cutter:
         self._sections.append(Section(self._document, tuple(pieces), ids, self._repeated))
         self._stretch, self._filled, self._repeated = [], 0, 0
 
+    def _header(self, pages: Sequence[int]) -> list[int]:
+        where = span(self._places.get(pages[0], ""), self._places.get(pages[-1], ""))[:_WHERE]
+        for named in (where, ""):
+            line = header(self._document, pages, begins=not self._sections, message=self._message, where=named)
+            ids = self._tokenizer.encode(line)
+            # A label may take more tokens than the one that was longest in characters.
+            if len(ids) <= self._longest:
+                break
+        return ids
+
 
 def _runs(page: "PageTokens", repeats: "Sequence[tuple[int, int]]") -> Iterator[tuple[int, int]]:
     """The stretches of a page's tokens that lie in none of `repeats`, which are in order."""
@@ -176,9 +194,15 @@ def _runs(page: "PageTokens", repeats: "Sequence[tuple[int, int]]") -> Iterator[
 
 
 def header(
-    document: "DocumentRow", pages: Sequence[int], *, begins: bool = True, message: "DocumentRow | None" = None
+    document: "DocumentRow",
+    pages: Sequence[int],
+    *,
+    begins: bool = True,
+    message: "DocumentRow | None" = None,
+    where: str = "",
 ) -> str:
-    """The line that tells the model what it reads: "[contract.pdf, Master agreement, pages 3-5]".
+    """The line that tells the model what it reads: "[contract.pdf, Master agreement, pages 3-5]", or `where` it lies:
+    "[costs.xlsx, sheet Sales, rows 2-40]".
 
     A message brings its subject, sender and date as the first lines of its text; where it goes on (not `begins`), the
     line names sender and date. What is attached to a message, or a message in one, names `message`.
@@ -191,7 +215,9 @@ def header(
     elif message is not None and document.kind is not Kind.MESSAGE:
         subject = " ".join(message.title.split())[:_NAME]
         parts.append(f"attached to {subject or 'a message'}, {_written(message)}".removesuffix(", "))
-    if document.kind is Kind.PDF:
+    if where:
+        parts.append(where)
+    elif document.kind is Kind.PDF:
         parts.append(f"pages {pages[0]}-{pages[-1]}" if len(pages) > 1 else f"page {pages[0]}")
     return f"[{', '.join(parts)}]\n"
 

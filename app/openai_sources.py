@@ -17,6 +17,7 @@ import re
 from pathlib import PurePath
 
 from unabridged.app.events import Answer, Citation, LeftOut
+from unabridged.app.places import place
 
 QUOTE_CHARACTERS = 200
 LEFT_OUT_LINES = 10
@@ -45,9 +46,9 @@ def without_sources(content: str) -> str:
 
 
 def _source(citation: Citation, answer: Answer, streamed: bool) -> list[str]:
-    page = citation.label or str(citation.page)
+    where = place(citation.page, citation.label)
     doubt = "" if citation.verified else " (by attention only)"
-    lines = [f"[{citation.n}] {_name(citation, answer)}, page {page}{doubt}: {_quoted(citation.quote)}"]
+    lines = [f"[{citation.n}] {_name(citation, answer)}, {where}{doubt}: {_quoted(citation.quote)}"]
     if streamed:
         lines += [f"    supports: {_quoted(text)}" for text in _supported_by(citation.n, answer)]
     return lines

@@ -189,6 +189,12 @@ def page(connection: sqlite3.Connection, document_id: int, number: int) -> PageR
     return page_row(row)
 
 
+def labels(connection: sqlite3.Connection, document_id: int) -> dict[int, str]:
+    """The labels of a document's pages by number, where they have one."""
+    rows = connection.execute("SELECT number, label FROM pages WHERE document_id = ? AND label != ''", (document_id,))
+    return {row["number"]: row["label"] for row in rows}
+
+
 def page_row(row: sqlite3.Row) -> PageRow:
     """A row of `pages` as a struct."""
     return PageRow(

@@ -7,6 +7,7 @@ Nothing here knows of a terminal or a widget. Text that came out of a document, 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
+from unabridged.app import places
 from unabridged.app.events import Added, Citation, Fetched, LeftOut, Problem, Receipt, Stage
 
 # Offsets into a page must survive, so each control character becomes exactly one visible character.
@@ -89,7 +90,9 @@ def name_of(path: str) -> str:
 
 
 def page_name(number: int, label: str) -> str:
-    """ "page 7", or "page 7 (printed iv)" where the printed label differs."""
+    """ "page 7", "page 7 (printed iv)" where the printed label differs, or "sheet Costs, rows 2-40"."""
+    if places.is_named(label):
+        return label
     return f"page {number} (printed {label})" if label and label != str(number) else f"page {number}"
 
 
@@ -126,9 +129,10 @@ def problem(event: Problem) -> str:
 
 def citation_line(citation: Citation) -> str:
     """ "[1] contract.pdf · p. 3 · “the passage”"."""
-    label = f" ({clean(citation.label)})" if citation.label else ""
+    label = clean(citation.label)
+    place = label if places.is_named(label) else f"p. {citation.page}{f' ({label})' if label else ''}"
     doubt = "" if citation.verified else " · by attention only"
-    where = f"{clean(name_of(citation.document))} · p. {citation.page}{label}"
+    where = f"{clean(name_of(citation.document))} · {place}"
     return f"[{citation.n}] {where}{doubt} · “{clean_line(citation.quote)}”"
 
 

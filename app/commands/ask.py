@@ -23,6 +23,7 @@ from unabridged.app.commands.common import (
 )
 from unabridged.app.commands.filtering import filter_options, question_fields
 from unabridged.app.events import Answer, Delta, Problem, Question, Stage
+from unabridged.app.places import place
 from unabridged.app.printable import one_line, printable
 from unabridged.engine.events import Sampling
 
@@ -188,9 +189,9 @@ class _Screen:
         if answer.citations:
             click.echo()
         for citation in answer.citations:
-            page = one_line(citation.label) or citation.page
+            where = place(citation.page, one_line(citation.label))
             doubt = "" if citation.verified else " (nearest passage, does not support it)"
-            click.echo(f"[{citation.n}] {one_line(citation.document)}, page {page}{doubt}")
+            click.echo(f"[{citation.n}] {one_line(citation.document)}, {where}{doubt}")
             click.echo(f"    “{printable(' '.join(citation.quote.split()))}”")
         if not self._quiet:
             self._receipt(answer)

@@ -6,6 +6,7 @@ import click
 
 from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app
 from unabridged.app.commands.filtering import filter_options, nothing
+from unabridged.app.places import place
 from unabridged.app.printable import one_line, printable
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def search(app: App, query: tuple[str, ...], collection: str, where: "Filter", l
         if as_json:
             emit({"document": hit.document.path, "page": hit.page, "snippet": hit.snippet})
         else:
-            click.echo(f"{click.style(one_line(hit.document.path), bold=True)}, page {one_line(hit.label) or hit.page}")
+            at = place(hit.page, one_line(hit.label))
+            click.echo(f"{click.style(one_line(hit.document.path), bold=True)}, {at}")
             click.echo(f"  {_marked(hit)}")
     if not hits:
         click.echo(one_line(none), err=True)
