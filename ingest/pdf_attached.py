@@ -18,6 +18,9 @@ from unabridged.ingest.pdf_password import prepared
 from unabridged.ingest.reading import Place, Reading, Source
 
 _FAILED = "it cannot be taken out"
+_NODES = 1_000  # of a tree of names
+
+# pypdf raises what a file makes it raise, so that everything is caught where it is asked.
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,10 @@ def attached(
 ) -> Iterator[Attached]:
     """At most `limit` files. `document`: pypdfium2's, None where only pypdf opens the file; `pinned`: what
     `pdf_notes` found on the pages."""
-    if document is None or _only_they_are_locked(data):
+    if document is None:
         found = _by_pypdf(data, passwords)
+    elif _only_they_are_locked(data):
+        found = _locked(document, data, tuple(passwords), limit)
     else:
         found = _by_pdfium([*_listed(document, limit), *pinned])
     seen: set[tuple[str, bytes]] = set()
@@ -96,7 +101,7 @@ def _only_they_are_locked(data: bytes) -> bool:
     try:
         rules = _reader(data).trailer["/Encrypt"].get_object()
         pages, files = rules.get("/StmF", "/Identity"), rules.get("/EFF", "/Identity")
-    except Exception:  # pypdf raises what the file makes it raise
+    except Exception:
         return False
     return bool(pages == "/Identity" and files != "/Identity")
 
@@ -107,19 +112,63 @@ def _reader(data: bytes) -> Any:
     return pypdf.PdfReader(io.BytesIO(data))
 
 
+def _opened(data: bytes, passwords: Iterable[str]) -> Any | None:
+    """pypdf's reader, None where no password opens it. Raises what the file makes it raise."""
+    reader = _reader(data)
+    forms = (form for password in ("", *passwords) for form in dict.fromkeys((password, prepared(password))))
+    return reader if not reader.is_encrypted or any(reader.decrypt(form) for form in forms) else None
+
+
+def _locked(document: Any, data: bytes, passwords: tuple[str, ...], limit: int) -> Iterator[Attached]:
+    """Attachments of their own encryption. Without the password their names are known, which are not encrypted."""
+    try:
+        reader = _opened(data, passwords)
+    except Exception:
+        reader = None
+    if reader is not None:
+        yield from _decrypted(reader)
+        return
+    reason = "no password given opens it" if passwords else "needs a password"
+    for file in _by_pdfium(_listed(document, limit)):
+        yield Attached(file.name, why=reason, status=Status.NEEDS_PASSWORD)
+
+
+def _decrypted(reader: Any) -> Iterator[Attached]:
+    """pypdf finds the key, and has the cipher, of attachments but does not use it: it is applied here."""
+    for specification in _specifications(reader):
+        name = "attachment"
+        try:
+            name = safe_name(str(specification.get("/UF") or specification.get("/F"))) or name
+            entry = specification["/EF"]
+            place = entry.raw_get("/F" if "/F" in entry else "/UF")
+            stream = place.get_object()
+            cipher = reader._encryption._make_crypt_filter(place.idnum, place.generation).ef_crypt
+            stream._data = cipher.decrypt(stream._data)
+            yield Attached(name, bytes(stream.get_data()))
+        except Exception:
+            yield Attached(name, why=_FAILED, status=Status.DAMAGED)
+
+
+def _specifications(reader: Any) -> list[Any]:
+    """The file specifications of the name tree."""
+    try:
+        waiting = [reader.trailer["/Root"]["/Names"]["/EmbeddedFiles"]]
+        found: list[Any] = []
+        for _ in range(_NODES):
+            if not waiting:
+                break
+            node = waiting.pop().get_object()
+            waiting += list(node.get("/Kids", []))[:_NODES]
+            found += [one.get_object() for one in list(node.get("/Names", []))[1 : 2 * _NODES : 2]]
+        return found
+    except Exception:
+        return []
+
+
 def _by_pypdf(data: bytes, passwords: Iterable[str]) -> Iterator[Attached]:
     try:
-        reader = _reader(data)
-        locked = reader.is_encrypted and not any(
-            reader.decrypt(form) for password in ("", *passwords) for form in {password, prepared(password)}
-        )
-        names = [str(name) for name in _names(reader)] if locked else []
-    except Exception:  # as above: without a catalogue there are no attachments
-        return
-    for name in names:
-        reason = "no password given opens it" if any(passwords) else "needs a password"
-        yield Attached(safe_name(name) or "attachment", why=reason, status=Status.NEEDS_PASSWORD)
-    if locked:
+        reader = _opened(data, passwords)
+    except Exception:  # without a catalogue there are no attachments
         return
     for number, file in enumerate(_files(reader), 1):
         name = f"attachment {number}"
@@ -132,18 +181,6 @@ def _by_pypdf(data: bytes, passwords: Iterable[str]) -> Iterator[Attached]:
 
 def _files(reader: Any) -> Iterator[Any]:
     try:
-        yield from reader.attachment_list
+        yield from reader.attachment_list if reader else ()
     except Exception:  # a broken name tree: what came before is there
         return
-
-
-def _names(reader: Any) -> list[str]:
-    """Names of what is locked: they are strings, and those are not encrypted."""
-    tree = reader.trailer["/Root"]["/Names"]["/EmbeddedFiles"]
-    names: list[str] = []
-    waiting = [tree]
-    while waiting and len(names) < 1_000:
-        node = waiting.pop().get_object()
-        waiting += list(node.get("/Kids", []))[:1_000]
-        names += [str(name) for name in node.get("/Names", [])[::2]]
-    return names

@@ -166,7 +166,7 @@ class _Reader:
             if raw.FPDFAnnot_GetAttachmentPoints(annotation, index, quad):
                 across = (quad.x1, quad.x2, quad.x3, quad.x4)
                 up = (quad.y1, quad.y2, quad.y3, quad.y4)
-                inset = (max(up) - min(up)) / 4  # a mark reaches into the lines above and below
+                inset = 0.15 * (max(up) - min(up))  # a mark reaches into the lines above and below
                 if self._textpage is None:
                     self._textpage = self._page.get_textpage()
                 words.append(
