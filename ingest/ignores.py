@@ -106,6 +106,30 @@ def below(path: str, folder: str) -> str:
     return path[len(folder.rstrip("/")) + 1 :]
 
 
+def count_files(folder: str) -> int:
+    """How many entries that are no folders lie below a folder that is left out. Links are not followed."""
+    total, stack = 0, [folder]
+    while stack:
+        try:
+            with os.scandir(stack.pop()) as scan:
+                for entry in scan:
+                    if entry.is_dir(follow_symlinks=False):
+                        stack.append(entry.path)
+                    elif not is_folder(entry):
+                        total += 1
+        except OSError:  # what may not be listed cannot be counted, and it is left out anyway
+            continue
+    return total
+
+
+def is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder, or a link to one."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def _read(folder: str, top: str, name: str) -> _IgnoreFile:
     path = os.path.join(folder, name)  # noqa: PTH118 - bytes that are no UTF-8 stay as they are
     shown = below(path, top)

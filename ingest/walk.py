@@ -2,12 +2,13 @@
 
 Files come in natural order, one at a time, however large the tree. What cannot be listed, followed or read as a file is
 a `Problem`; what a rule leaves out (`ingest.ignores`) is `Passed` with the number of its files, so that found, problems
-and passed add up to all there is. Links are followed; a folder that was walked already by another way is not walked
-again.
+and passed add up to all there is. Links to folders are followed after all else, so that what lies in the tree itself is
+found where it lies; a folder that was walked already is not walked again.
 """
 
 import os
 import stat
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,11 @@ from pathlib import Path
 from unabridged.ingest import maildir
 from unabridged.ingest.document import Status
 from unabridged.ingest.errors import PathNotFound, PatternInvalid
-from unabridged.ingest.ignores import Ignores, Patterns, Rules, below, ignore_files
+from unabridged.ingest.ignores import Ignores, Patterns, Rules, below, count_files, ignore_files, is_folder
 from unabridged.ingest.paths import natural
 
 OWN_DATA = "unabridged's own data"
+ELSEWHERE = "a way to a folder that is walked elsewhere"
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,12 @@ class Scope:
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder that is to be walked next. `whole`: all of it is in the scope."""
+    """A folder that is to be walked next. `whole`: all of it is in the scope; `link`: the path is a link to it."""
 
     path: str
     ignores: Ignores
     whole: bool
+    link: bool = False
 
 
 @dataclass
@@ -83,27 +86,37 @@ class _Walk:
     scope: Scope | None
     own: tuple[int, int] | None
     visited: set[tuple[int, int]] = field(default_factory=set)
+    links: deque[_Folder] = field(default_factory=deque)
 
     def run(self) -> Iterator[Place]:
         """The files of the top folder and of those in it. A stack instead of recursion: trees may be deep."""
         whole = self.scope is None or self.top in self.scope.paths
-        stack = [self._entries(_Folder(self.top, Ignores(), whole))]
+        yield from self._tree(_Folder(self.top, Ignores(), whole))
+        while self.links:
+            yield from self._tree(self.links.popleft())
+
+    def _tree(self, folder: _Folder) -> Iterator[Place]:
+        stack = [self._entries(folder)]
         while stack:
             step = next(stack[-1], None)
             if step is None:
                 stack.pop()
-            elif isinstance(step, _Folder):
-                stack.append(self._entries(step))
-            else:
+            elif not isinstance(step, _Folder):
                 yield step
+            elif step.link:
+                self.links.append(step)
+            else:
+                stack.append(self._entries(step))
 
     def _entries(self, folder: _Folder) -> Iterator["Place | _Folder"]:
         try:
             where = _identity(folder.path)
             if where == self.own:
-                yield Passed(folder.path, OWN_DATA, _count(folder.path))
+                yield Passed(folder.path, OWN_DATA, count_files(folder.path))
                 return
-            if where in self.visited:
+            if where in self.visited or (folder.link and self.scope is not None and self._within(folder.path)):
+                if self.scope is None:
+                    yield Passed(folder.path, ELSEWHERE, 1 if folder.link else count_files(folder.path))
                 return
             self.visited.add(where)
             with os.scandir(folder.path) as scan:
@@ -125,21 +138,25 @@ class _Walk:
             if entry.name in names:
                 yield from self._entry(entry, folder.whole, ignores, box)
 
+    def _within(self, link: str) -> bool:
+        """Whether a link leads to what lies in the tree itself."""
+        return Path(link).resolve().is_relative_to(Path(self.top).resolve())
+
     def _entry(self, entry: os.DirEntry[str], whole: bool, ignores: Ignores, box: bool) -> Iterator["Place | _Folder"]:
-        path, is_folder = entry.path, _is_folder(entry)
+        path, folder = entry.path, is_folder(entry)
         if not whole and self.scope is not None:
             whole = path in self.scope.paths
-            if not (whole or (is_folder and path in self.scope.ways)):
+            if not (whole or (folder and path in self.scope.ways)):
                 return
-        relative = below(path, self.top) + ("/" if is_folder else "")
-        rule = self.patterns.leave_out(entry.name, relative, is_folder)
-        rule = maildir.rule(path, is_folder, rule) if box else rule
-        rule = rule or ignores.leave_out(path, is_folder)
+        relative = below(path, self.top) + ("/" if folder else "")
+        rule = self.patterns.leave_out(entry.name, relative, folder)
+        rule = maildir.rule(path, folder, rule) if box else rule
+        rule = rule or ignores.leave_out(path, folder)
         if rule:
             if self.scope is None:
-                yield Passed(path, rule, _count(path) if is_folder else 1)
-        elif is_folder:
-            yield _Folder(path, ignores, whole)
+                yield Passed(path, rule, count_files(path) if folder else 1)
+        elif folder:
+            yield _Folder(path, ignores, whole, entry.is_symlink())
         elif (place := _look(entry)) is not None:
             yield place
 
@@ -200,32 +217,9 @@ def _not_heeded(path: str, error: OSError | PatternInvalid) -> Problem:
     return Problem(path, Status.DAMAGED, f"not heeded as an ignore file: {reason}")
 
 
-def _count(folder: str) -> int:
-    """How many entries that are no folders lie below a folder. Links to folders are not followed."""
-    total, stack = 0, [folder]
-    while stack:
-        try:
-            with os.scandir(stack.pop()) as scan:
-                for entry in scan:
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(entry.path)
-                    elif not _is_folder(entry):
-                        total += 1
-        except OSError:  # what may not be listed cannot be counted, and it is left out anyway
-            continue
-    return total
-
-
 def _identity(path: str) -> tuple[int, int]:
     there = Path(path).stat()
     return there.st_dev, there.st_ino
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
 
 
 def _target(path: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from unabridged.ingest.document import Status
 from unabridged.ingest.errors import PathNotFound, PatternInvalid
 from unabridged.ingest.ignores import Rules
-from unabridged.ingest.walk import Found, Passed, Problem, walk
+from unabridged.ingest.walk import Found, Passed, Problem, Scope, walk
 
 
 def _tree(root: Path, *names: str) -> Path:
@@ -55,8 +55,24 @@ def test_links_in_circles_end_and_linked_files_are_found(tmp_path: Path) -> None
     (tmp_path / "self").symlink_to(tmp_path / "self")
     (tmp_path / "y.txt").symlink_to(tmp_path / "a" / "b" / "x.txt")
     places = {os.path.relpath(place.path, tmp_path): place for place in walk(tmp_path)}
-    assert list(places) == ["a/b/x.txt", "self", "y.txt"]
+    assert list(places) == ["a/b/x.txt", "self", "y.txt", "a/b/up"]
+    assert isinstance(places["a/b/up"], Passed)
     assert isinstance(places["self"], Problem)
+
+
+def test_a_folder_is_found_where_it_lies_and_a_link_to_it_is_counted(tmp_path: Path) -> None:
+    _tree(tmp_path, "top/z/x.txt", "outside/y.txt")
+    (tmp_path / "top" / "a").symlink_to("z")
+    (tmp_path / "top" / "b").symlink_to(tmp_path / "outside")
+    (tmp_path / "top" / ".git").mkdir()
+    _tree(tmp_path, "top/.git/hook.txt")
+    (tmp_path / "top" / "c").symlink_to(".git")
+    places = {os.path.relpath(place.path, tmp_path / "top"): place for place in walk(tmp_path / "top")}
+    assert list(places) == [".git", "z/x.txt", "a", "b/y.txt", "c/hook.txt"]
+    assert places["a"] == Passed(str(tmp_path / "top" / "a"), "a way to a folder that is walked elsewhere", 1)
+    scope = Scope.of([str(tmp_path / "top" / "a"), str(tmp_path / "top" / "b")])
+    found = [os.path.relpath(place.path, tmp_path / "top") for place in walk(tmp_path / "top", scope=scope)]
+    assert found == ["b/y.txt"]
 
 
 def test_what_is_no_file_is_a_problem_with_a_reason(tmp_path: Path) -> None:
