@@ -32,6 +32,7 @@ def diagnose(locations: "Locations") -> Iterator[Finding]:
     yield _gpu(settings)
     yield from _models(locations, settings)
     yield from _plan(locations, settings)
+    yield _ocr(settings)
     yield _library(locations)
     yield from server_found.look(locations, settings)
 
@@ -41,6 +42,12 @@ def _gpu(settings: "Settings | None") -> Finding:
 
     level, text, remedy = look(settings.engine.device if settings else "auto")
     return Finding(check="gpu", level=level, text=text, remedy=remedy)
+
+
+def _ocr(settings: "Settings | None") -> Finding:
+    from unabridged.app.ocr_found import look
+
+    return look(settings)
 
 
 def _plan(locations: "Locations", settings: "Settings | None") -> Iterator[Finding]:

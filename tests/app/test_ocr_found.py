@@ -1,0 +1,41 @@
+"""What `doctor` says of recognition."""
+
+import pytest
+
+from unabridged.app import ocr_found
+from unabridged.app.settings import IngestSettings, Settings
+from unabridged.ingest import ocr, ocr_tesseract
+
+
+@pytest.fixture
+def tesseract(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tesseract with English and German."""
+    monkeypatch.setattr(ocr, "installed", lambda: ("tesseract",))
+    monkeypatch.setattr(ocr_tesseract, "version", lambda: "tesseract 5.3.0")
+    monkeypatch.setattr(ocr_tesseract, "_installed", lambda: ("deu", "eng", "osd"))
+
+
+def _settings(**changed: object) -> Settings:
+    return Settings(ingest=IngestSettings(**changed))  # type: ignore[arg-type]
+
+
+def test_without_an_engine_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ocr, "installed", lambda: ())
+    finding = ocr_found.look(_settings())
+    assert finding.level == "warn"
+    assert finding.remedy.startswith("install Debian's tesseract-ocr or unabridged[ocr]")
+
+
+def test_an_engine_is_named_with_its_languages(tesseract: None) -> None:
+    finding = ocr_found.look(_settings())
+    assert (finding.level, finding.text) == ("ok", "tesseract 5.3.0: deu, eng")
+
+
+def test_a_language_that_is_not_there_fails(tesseract: None) -> None:
+    finding = ocr_found.look(_settings(ocr_languages=("rus",)))
+    assert finding.level == "fail"
+    assert finding.text.startswith("tesseract has no language 'rus'")
+
+
+def test_off_is_said() -> None:
+    assert ocr_found.look(_settings(ocr="off")).text == "off: scans and pictures are listed, not read"
