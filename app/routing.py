@@ -16,7 +16,7 @@ from unabridged.app.cutting import sections
 from unabridged.app.events import Composition, LeftOut
 from unabridged.app.hints import hints
 from unabridged.app.selection import Selection, select
-from unabridged.app.unrepeated import without_repeats
+from unabridged.app.unrepeated import own_shares, without_repeats
 from unabridged.app.words import terms
 from unabridged.ingest.errors import DocumentNotFound
 from unabridged.ingest.filters import Filter
@@ -256,19 +256,29 @@ class Planner:
             )
         return out
 
+    def _hits(self, ask: Ask, selection: Selection, read: set[int]) -> list[tuple[int, int, float]]:
+        """Pages that match of the documents that are read. A copy counts as what is read in its place."""
+        narrowed = tuple(read | set(selection.copies)) if ask.where else ()
+        # Copies take the places of others among the candidates.
+        most = 2 * _CANDIDATES if selection.copies else _CANDIDATES
+        best: dict[tuple[int, int], float] = {}
+        for document, page, score in self._library.rank(ask.query, ask.collection, most, narrowed):
+            number = selection.copies.get(document, document)
+            if number in read:
+                best.setdefault((number, page), score)
+        return [(*place, score) for place, score in list(best.items())[:_CANDIDATES]]
+
     def _ranked(self, ask: Ask, selection: Selection, limits: Limits) -> list[Section]:
         return [section for section, _ in self._scored(ask, selection, limits)]
 
     def _scored(self, ask: Ask, selection: Selection, limits: Limits) -> list[tuple[Section, float]]:
         """Sections with pages that match, best first."""
         by_id = {document.id: document for document in selection.documents}
-        # A copy would take the place of another text among the candidates.
-        narrowed = tuple(by_id) if ask.where or selection.copies else ()
-        hits = self._library.rank(ask.query, ask.collection, _CANDIDATES, narrowed)
+        hits = self._hits(ask, selection, set(by_id))
+        own = own_shares(ask.query, hits, self._library, by_id)
         best: dict[Key, tuple[Section, float]] = {}
-        for document_id, page, score in hits:
-            if document_id not in by_id:
-                continue
+        for document_id, page, found in hits:
+            score = found * own.get((document_id, page), 1.0)
             holding = [one for one in self.sections(by_id[document_id], limits.section) if page in one.pages]
             for section, share in self._shares(ask.query, holding, page):
                 known = best.get(section.key)

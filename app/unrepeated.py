@@ -1,4 +1,4 @@
-"""Leaves out of a context the quotations whose messages are in it.
+"""Leaves out of a context the quotations whose messages are in it, and weighs less what a message only repeats.
 
 A quotation is left out of a message when the message, and all that it quotes there, are in context from beginning to
 end. So a document's sections depend on its own marks and on which of them hold here, on nothing else. Blocking.
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unabridged.app.context import Section
+from unabridged.app.words import terms
 from unabridged.ingest.document import Kind
 
 if TYPE_CHECKING:
@@ -46,3 +47,33 @@ def without_repeats(
         elif there.pop(number, 0):  # where its first section stands
             out += anew[number]
     return out
+
+
+def own_shares(
+    query: str, hits: Sequence[tuple[int, int, float]], library: "Library", read: Mapping[int, "DocumentRow"]
+) -> dict[tuple[int, int], float]:
+    """Of pages (document and number) of messages that repeat what other messages of `read` say: the share of the
+    question's words on them that stands outside of it. So what is asked for is found where it was written, not in ten
+    answers that quote it."""
+    from unabridged.ingest.repeats import repeats
+
+    wanted = terms(query)
+    sought = wanted.words | wanted.numbers
+    messages = {number for number, _, _ in hits if number in read and read[number].kind is Kind.MESSAGE}
+    found = repeats(library, messages)
+    shares: dict[tuple[int, int], float] = {}
+    for number, page, _ in hits:
+        spans = [one for one in found.get(number, ()) if one.page == page and one.sources <= read.keys()]
+        if not spans:
+            continue
+        text = library.page(number, page).text
+        there = len(sought & _words(text))
+        for one in reversed(spans):
+            text = text[: one.start] + "\n" + text[one.end :]
+        shares[number, page] = len(sought & _words(text)) / there if there else 1.0
+    return shares
+
+
+def _words(text: str) -> frozenset[str]:
+    found = terms(text)
+    return found.words | found.numbers

@@ -137,6 +137,18 @@ def test_focused_reads_what_matches_of_a_conversation_by_date(library: Library, 
     assert [section.document.meta["message_id"] for section in plan.sections] == ["1@x", "5@x"]
 
 
+def test_focused_finds_a_fact_where_it_was_written_not_where_it_is_quoted(
+    library: Library, tokenizer: Tokenizer
+) -> None:
+    quoting = [_answer(number, f"Thanks, {number}.\n\n> {FIRST}\n") for number in range(2, 12)]
+    store(library, "box", [*quoting, letter(1, body=FIRST), letter(20, subject="Depth", body="Orca draws 3.8 metres.")])
+    planner = Planner(library, tokenizer, {}, 1)
+    limits = Limits(whole=True, window=8192, room=100_000, section=64, focus=2)
+    plan = planner.plan(Ask("default", Filter(), "How deep does the dredger Orca draw?", "focused"), limits)
+    found = {section.document.meta["message_id"] for section in plan.sections}
+    assert found == {"1@x", "20@x"}
+
+
 def test_what_is_attached_names_its_message_and_what_goes_on_its_sender(tmp_path: Path, tokenizer: Tokenizer) -> None:
     long = "The road lay empty between the fields. " * 60
     (tmp_path / "a.eml").write_text(
