@@ -51,6 +51,7 @@ _NAMED: tuple[tuple[bytes, str], ...] = (
     (b"SQLite format 3\x00", "SQLite database"),
     (b"\x00\x01\x00\x00Standard Jet DB", "Access database: export its tables"),
     (b"\x00\x01\x00\x00Standard ACE DB", "Access database: export its tables"),
+    (b"// <!-- <mdb:mork", "index of Thunderbird (.msf)"),
     (b"%!PS", "PostScript file: convert it to PDF"),
     (b"\xc5\xd0\xd3\xc6", "PostScript file: convert it to PDF"),
     (b"ID3", "MP3 audio"),
