@@ -1,14 +1,17 @@
 """From what the library's tables say of a document to the struct that it hands out."""
 
-import json
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+import msgspec
 
 from unabridged.ingest.document import Kind, Status
 from unabridged.ingest.facets import Facets, dated
 from unabridged.ingest.paths import natural
 from unabridged.ingest.rows import DocumentRow
+
+_META = msgspec.json.Decoder(dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ def places(files: Iterable[sqlite3.Row]) -> dict[int, Places]:
 
 def document_row(row: sqlite3.Row, lying: Places, facets: Facets, parent: DocumentRow | None) -> DocumentRow:
     """A row of `reads` as a struct."""
-    paths, tail, kind, meta = lying.paths, row["tail"], Kind(row["kind"]), json.loads(row["meta"])
+    paths, tail, kind, meta = lying.paths, row["tail"], Kind(row["kind"]), _META.decode(row["meta"])
     date, source = dated(kind, meta, lying.mtime_ns, parent)
     return DocumentRow(
         id=row["id"],

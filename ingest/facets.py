@@ -38,12 +38,12 @@ class Facets:
         if parent and parent.kind is Kind.ARCHIVE:
             found += (paths[0] + tail)[len(parent.path) + 1 :].split("/")[:-1]
         if kind is Kind.MESSAGE:
-            found += [label.strip() for label in meta.get("labels", "").split(",")]
-            found += meta.get("folder", "").split("/")
-            found += meta.get("flags", "").split()
+            found += [label.strip() for label in meta["labels"].split(",")] if "labels" in meta else ()
+            found += meta["folder"].split("/") if "folder" in meta else ()
+            found += meta["flags"].split() if "flags" in meta else ()
         if self._given:
             found += [tag for path in paths for tag in self._given.get((path, tail), ())]
-        return tuple(dict.fromkeys(filter(None, found)))
+        return tuple(dict.fromkeys(filter(None, found))) if found else ()
 
     def _beneath(self, path: str) -> tuple[str, ...]:
         """The folders between the innermost added folder and the file."""
