@@ -95,9 +95,8 @@ def message_at(file: BinaryIO, offset: int, limit: int) -> bytes:
 
 def _raw(file: BinaryIO, span: Span, limit: int) -> Raw:
     file.seek(span.offset)
-    line = file.read(min(span.head - span.offset, 1_000))
-    file.seek(span.head)
-    data = file.read(min(span.end - span.head, limit))
+    data = file.read(min(span.end - span.offset, span.head - span.offset + limit))
+    line, data = data[: min(span.head - span.offset, 1_000)], data[span.head - span.offset :]
     left_out = span.end - span.head - len(data)
     if b"\r" in data[:65_536] and b"\n" not in data[:65_536]:
         data = data.replace(b"\r", b"\n")

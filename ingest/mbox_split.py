@@ -21,7 +21,6 @@ _NEXT = re.compile(
 )
 _LENGTH = re.compile(rb"(?:\A|\n)content-length[ \t]*:[ \t]*(\d{1,12})")
 _NEXT_MESSAGE = re.compile(rb".\r?\n?\r?\n?From ", re.S)
-_END_OF_HEADER = re.compile(rb"\A\r?\n|\n\r?\n")
 _BOM = b"\xef\xbb\xbf"
 _WINDOW = 1 << 20
 _LINES = 4_096  # bytes of a "From " line and the two behind it that are looked at
@@ -148,14 +147,15 @@ class _Splitter:
         """Where the next message begins by the Content-Length of the one with its header at `head`; -1 for none, or one
         that lies."""
         count = _LINES
-        while (end := _END_OF_HEADER.search(header := self.text.get(head, count))) is None:
+        while (end := _header_end(header := self.text.get(head, count))) < 0:
             if count >= _HEADER or len(header) < count:
                 return -1
             count *= 8
-        match = _LENGTH.search(header[: end.start()].lower())
+        fields = header[:end].lower()
+        match = _LENGTH.search(fields) if b"content-length" in fields else None
         if match is None or not int(match[1]):
             return -1
-        return self._ends_at(head + end.end() + int(match[1]))
+        return self._ends_at(head + end + int(match[1]))
 
     def _ends_at(self, end: int) -> int:
         """Where a message begins that stands right behind `end`, or the end of the file; -1 for neither."""
@@ -173,3 +173,11 @@ class _Splitter:
                 return bool(piece)
             start += len(piece)
         return False
+
+
+def _header_end(header: bytes) -> int:
+    """Where the body begins behind the first empty line; -1 for no such line."""
+    if header.startswith((b"\n", b"\r\n")):
+        return header.index(b"\n") + 1
+    ends = [found + len(end) for end in (b"\n\n", b"\n\r\n") if (found := header.find(end)) >= 0]
+    return min(ends, default=-1)
