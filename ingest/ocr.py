@@ -8,6 +8,7 @@ with the first page. Where both are installed tesseract reads, and RapidOCR is a
 turned upright before: skew by `ocr_image`, quarter turns by the engines.
 """
 
+import hashlib
 import importlib.util
 import shutil
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from functools import cache
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.ocr_image import Gray
 
+_SEEN = 256  # images
 _NOISE = 0.35  # confidence below which what came out is no text
+_NOTHING = "no text was found in the image"
 
 INSTALL = "install Debian's tesseract-ocr or unabridged[ocr]"
 
@@ -40,6 +43,9 @@ class Recognised:
 
 
 Engine = Callable[[Gray, Limits], Recognised]
+
+# The same logo may hang on thousands of messages: what was found last is kept while the process lives.
+_seen: dict[tuple[bytes, int, tuple[str, ...]], Recognised] = {}
 
 
 def missing(limits: Limits) -> str:
@@ -64,6 +70,18 @@ def recognise(image: Gray, limits: Limits) -> Recognised:
     """The text of an image. Takes seconds; at most `limits.ocr_seconds` of processor time for each engine."""
     if why := missing(limits):
         return Recognised(failure=why)
+    key = hashlib.sha256(image.rows).digest(), image.width, limits.ocr_languages
+    if key in _seen:
+        return _seen[key]
+    found = _recognised(image, limits)
+    if found.failure in ("", _NOTHING):  # another failure may have been the machine's
+        _seen[key] = found
+        if len(_seen) > _SEEN:
+            del _seen[next(iter(_seen))]
+    return found
+
+
+def _recognised(image: Gray, limits: Limits) -> Recognised:
     from unabridged.ingest.ocr_image import blank, straightened
 
     image = straightened(image)
@@ -77,7 +95,7 @@ def recognise(image: Gray, limits: Limits) -> Recognised:
     assert best is not None
     if best.failure or (best.text and best.confidence >= _NOISE):
         return best
-    failure = "" if blank(image) else "no text was found in the image"
+    failure = "" if blank(image) else _NOTHING
     return Recognised(extractor=best.extractor, failure=failure)
 
 

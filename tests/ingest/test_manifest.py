@@ -18,6 +18,7 @@ import pytest
 from tests.ingest.made import end, files, opened, pages, sound
 
 from unabridged.ingest.document import Flag, Item, Kind, Page, Status
+from unabridged.ingest.limits import Limits
 from unabridged.ingest.worker import Workers
 
 # (file, what differs): why ours is right, or what is missing still.
@@ -186,7 +187,7 @@ def _differences(name: str, expected: dict[str, Any], items: list[Item]) -> set[
 def test_every_file_gives_what_its_manifest_expects(shared_data: Path) -> None:
     folder = shared_data / "ingest"
     differences: set[tuple[str, str]] = set()
-    with Workers(1) as workers:
+    with Workers(1, Limits(ocr="off")) as workers:
         for row in _rows(folder):
             name, expected = row["path"], json.loads(row["expected"] or "{}")
             locked = expected.get("class") == "needs_password"
@@ -207,7 +208,7 @@ def test_every_file_gives_what_its_manifest_expects(shared_data: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_manuals_are_read_completely(shared_data: Path) -> None:
-    with Workers(1) as workers:
+    with Workers(1, Limits(ocr="off")) as workers:
         for path in files(shared_data / "manuals"):
             if path.suffix == ".pdf":
                 items = list(workers.read(path))

@@ -103,3 +103,13 @@ def test_without_it_the_way_out_is_named(stand_in: StandIn, monkeypatch: pytest.
     assert ocr.installed() == ()
     assert ocr.recognise(IMAGE, Limits()).failure == "install Debian's tesseract-ocr or unabridged[ocr]"
     assert ocr.recognise(IMAGE, Limits(ocr="off")).failure == "OCR is off: set ingest.ocr to auto"
+
+
+def test_the_same_image_is_recognised_once(stand_in: StandIn) -> None:
+    said = stand_in(f"sys.stdout.write({TSV!r})")
+    image = Gray(4, 2, bytes(7) + b"\x01", 200)
+    found = ocr.recognise(image, Limits())
+    said.unlink()
+    assert ocr.recognise(image, Limits()) is found
+    assert not said.exists()
+    assert ocr.recognise(image, Limits(ocr_languages=("deu",))).extractor == "tesseract 9.8.7 (deu)"
