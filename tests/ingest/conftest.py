@@ -1,14 +1,20 @@
 """Fixtures of ingestion: a library of its own per test, and the addition of files to it."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.database import transaction
+from unabridged.ingest.document import Closed, Kind, Opened, Page, Status
 from unabridged.ingest.library import Library
+from unabridged.ingest.paths import shown
 from unabridged.ingest.rows import FileDone
+from unabridged.ingest.storing import ContentWriter
 from unabridged.ingest.worker import Workers
+from unabridged.ingest.writes import Seen, attach, ensure_collection
 
 Adder = Callable[..., dict[str, FileDone]]
 
@@ -43,3 +49,22 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Workers, "read", noting)
     return names
+
+
+@pytest.fixture
+def shelved(library: Library) -> Callable[..., None]:
+    """Puts text files into the library as an addition would, without its processes."""
+
+    def put(*paths: Path) -> None:
+        for path in paths:
+            there, data = path.stat(), path.read_bytes()
+            with transaction(library.connection) as connection:
+                writer = ContentWriter(connection, hashlib.sha256(data).hexdigest(), len(data))
+                writer.put(Opened(ref=0, parent=None, name=path.name, kind=Kind.TEXT))
+                writer.put(Page(ref=0, number=1, text=data.decode()))
+                writer.put(Closed(ref=0, status=Status.READ))
+                writer.finish()
+                seen = Seen(shown(path), there.st_size, there.st_mtime_ns)
+                attach(connection, seen, writer.content, ensure_collection(connection, "default"))
+
+    return put

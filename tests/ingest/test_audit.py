@@ -13,17 +13,18 @@ from unabridged.ingest.library import Library
 from unabridged.ingest.rows import FileDone
 
 Adder = Callable[..., dict[str, FileDone]]
+Shelve = Callable[..., None]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, added: Adder) -> Path:
+def folder(tmp_path: Path, shelved: Shelve) -> Path:
     """A folder that is in the library."""
     root = tmp_path / "case"
     root.mkdir()
     (root / "a.txt").write_text("The contract ends on 31 May.")
     (root / "b.txt").write_text("The mill was sold.")
     Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9.txt")).write_text("coffee")
-    added(root)
+    shelved(*sorted(root.iterdir()))
     return root
 
 
@@ -80,7 +81,7 @@ def test_files_are_held_against_what_was_read(library: Library, folder: Path) ->
 def test_what_older_readers_read_is_listed_and_read_again(
     library: Library, added: Adder, reads: list[str], folder: Path
 ) -> None:
-    library.connection.execute("UPDATE contents SET reader_version = 0 WHERE kind = 'text' AND id < 3")
+    library.connection.execute("UPDATE contents SET reader_version = 0 WHERE id < 3")
     (folder / "b.txt").unlink()
     here, gone = outdated.present(outdated.outdated(library.connection))
     assert ([Path(one.path).name for one in here], [Path(one.path).name for one in gone]) == (["a.txt"], ["b.txt"])
