@@ -13,6 +13,7 @@ from tests.ingest.made import data, line, pdf
 
 from unabridged.app.commands import passwords
 from unabridged.app.commands.narration import Tally
+from unabridged.app.schema import AddFiles
 from unabridged.ingest.add import AddOptions, add
 from unabridged.ingest.library import Library
 from unabridged.ingest.locked import locked_files
@@ -90,3 +91,8 @@ def test_an_empty_password_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("\n")
     with pytest.raises(click.UsageError, match="is empty"):
         passwords.in_file(tmp_path / "secret")
+
+
+def test_a_request_may_hold_one_password_or_several() -> None:
+    assert AddFiles(password="kestrel", passwords=("heron",)).all_passwords == ("kestrel", "heron")
+    assert AddFiles().all_passwords == ()
