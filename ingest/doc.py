@@ -10,8 +10,9 @@ from typing import Any
 from unabridged.ingest.doc_file import DELETED, HIDDEN, PAGE_BEFORE, ROW_END, DocFile
 from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
 from unabridged.ingest.normalise import one_line
-from unabridged.ingest.ole import facts, stream
+from unabridged.ingest.ole import stream
 from unabridged.ingest.ole_encrypted import opened_again
+from unabridged.ingest.ole_facts import facts
 from unabridged.ingest.pager import Pager
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.word import WordPages

@@ -5,14 +5,12 @@ Encrypted documents are opened with the passwords at hand and read as what they 
 
 import io
 from collections.abc import Iterator
-from datetime import datetime
 from importlib import import_module
 from typing import Any, BinaryIO
 
 from unabridged.ingest.document import Item, Status
 from unabridged.ingest.normalise import one_line
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
-from unabridged.ingest.rtf_words import page_codec
 
 _READERS = (
     ("EncryptedPackage", "ole_encrypted"),
@@ -67,23 +65,6 @@ def stream(container: Any, name: str, limit: int) -> bytes:
     except (OSError, ValueError, IndexError, TypeError):
         return b""
     return data
-
-
-def facts(container: Any) -> tuple[str, dict[str, str]]:
-    """Title, and author, subject, keywords, created, modified, of a document's summary."""
-    try:
-        found = container.get_metadata()
-    except (OSError, ValueError, IndexError, AttributeError, TypeError, OverflowError, MemoryError):
-        return "", {}
-    codec = page_codec((found.codepage or 1252) & 0xFFFF)
-    meta: dict[str, str] = {}
-    for name in ("title", "author", "subject", "keywords"):
-        value = getattr(found, name)
-        meta[name] = one_line(value.decode(codec, "replace") if isinstance(value, bytes) else str(value or ""))
-    for name, key in (("create_time", "created"), ("last_saved_time", "modified")):
-        value = getattr(found, name)
-        meta[key] = value.isoformat(timespec="seconds") if isinstance(value, datetime) and value.year > 1980 else ""
-    return meta.pop("title"), {key: value for key, value in meta.items() if value}
 
 
 def unwrapped(file: BinaryIO) -> tuple[str, bytes] | None:

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
-from unabridged.ingest.ole import facts, stream
+from unabridged.ingest.ole import stream
 from unabridged.ingest.ole_encrypted import opened_again
+from unabridged.ingest.ole_facts import facts
 from unabridged.ingest.pager import Pager
 from unabridged.ingest.ppt_file import PptFile, Slide
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
