@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes the hash-pinned locks in requirements/ anew: runtime and dev for Python 3.11 and 3.12, torch and CUDA apart.
+# Writes the hash-pinned locks in requirements/ anew: runtime, dev and recognition for Python 3.11 and 3.12, torch and CUDA
+# apart.
 #
 # torch is apart since one version has several builds: torch-cpu.txt is the small one for the CPU, where pip is configured
 # to find it; torch.txt and cuda.txt are the public index's, with what it needs on top (docs/decisions/0002-locks.md).
@@ -32,6 +33,11 @@ for python in 3.11 3.12; do
         --override "$scratch/without-torch.txt"
     lock "requirements/dev-$short.txt" $python pyproject.toml requirements/torch-needs.in --extra dev \
         --override "$scratch/without-torch.txt" --constraint "requirements/runtime-$short.txt" --constraint "$scratch/triton.txt"
+    # What the extra for recognition adds, for bundles that are to carry it (unabridged bundle --with).
+    lock "$scratch/ocr.txt" $python pyproject.toml requirements/torch-needs.in --extra ocr \
+        --override "$scratch/without-torch.txt" --constraint "requirements/runtime-$short.txt"
+    awk 'NR == FNR {if (/^[a-z]/) known[$1]; next} /^[a-z]/ {keep = !($1 in known)} keep' \
+        "requirements/runtime-$short.txt" "$scratch/ocr.txt" > "requirements/ocr-$short.txt"
 done
 
 if [ $# -gt 0 ]; then

@@ -4,6 +4,7 @@ The same checkout, locks and models give the same bytes: every time in the archi
 modes are fixed, all is sorted. Exceptions are named in docs/decisions/0032-bundle.md.
 """
 
+import hashlib
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -103,6 +104,9 @@ def _fill(recipe: Recipe, parts: Parts, work: Path, tell: Tell) -> Facts:
         compiled = _triton(recipe, parts, files / "triton", tell)
         compiler = compiled is None
         glibc = max(glibc, compiled or glibc)
+        # Names a user's copy of it: other content, another copy.
+        listed = archive.listed(files / "triton")
+        (files / "triton.id").write_text(hashlib.sha256(written(listed).encode()).hexdigest()[:16] + "\n", "ascii")
     licences.collect(parts.wheels, parts.models, recipe.source / "LICENSE", files / "share/licences")
     bill = sbom.bill(parts.wheels, parts.models, recipe.epoch)
     (files / "share/sbom.cdx.json").write_text(bill, "utf-8")
@@ -130,6 +134,7 @@ def _fill(recipe: Recipe, parts: Parts, work: Path, tell: Tell) -> Facts:
 
 def _triton(recipe: Recipe, parts: Parts, cache: Path, tell: Tell) -> tuple[int, int] | None:
     (wheel,) = [wheel for wheel in parts.wheels if wheel.name == "triton"]
+    cache.mkdir()
     compiled = warm.launcher(wheel.path, recipe.python, cache, tell)
     if recipe.warm is not None:
         tell(f"{warm.carry(recipe.warm, cache)} entries of Triton's cache are carried along")

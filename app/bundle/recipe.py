@@ -25,18 +25,19 @@ _MARKS = ("pyproject.toml", "requirements", "packaging/install.sh", "src/unabrid
 @dataclass(frozen=True)
 class Recipe:
     """One bundle. `models`: folders of installed models, as the registry keeps them; `warm`: a folder of Triton's cache
-    from a machine with such a card, or None."""
+    from a machine with such a card, or None; `more`: further hash-pinned locks to carry, of extras for example."""
 
     source: Path
     python: str
     flavour: Flavour
     models: tuple[Path, ...]
     warm: Path | None = None
+    more: tuple[Path, ...] = ()
 
     def locks(self) -> list[Path]:
         """The files that pin what is installed. Raises BundleFailed when one is missing."""
         names = (f"runtime-py{self.python.replace('.', '')}.txt", *_LOCKS[self.flavour])
-        files = [self.source / "requirements" / name for name in names]
+        files = [*(self.source / "requirements" / name for name in names), *self.more]
         for file in files:
             if not file.is_file():
                 raise BundleFailed(f"{file} is missing", "packaging/lock.sh writes the locks")

@@ -28,6 +28,9 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--sign", "key", type=_FILE, help="Sign with this key (ssh-keygen -Y sign).")
 @click.option("--deb", is_flag=True, help="Write a Debian package as well.")
 @click.option("--triton-cache", type=_FOLDER, help="Carry the kernels that a machine with such a card has compiled.")
+@click.option(
+    "--with", "more", type=_FILE, multiple=True, help="Carry this hash-pinned lock too, of an extra for example."
+)
 @click.option("--source", type=_FOLDER, help="The checkout to build from, if not the one that this runs from.")
 @click.option("-o", "--out", type=click.Path(path_type=Path, file_okay=False), default="dist", show_default=True)
 @pass_app
@@ -40,6 +43,7 @@ def bundle(
     key: Path | None,
     deb: bool,
     triton_cache: Path | None,
+    more: tuple[Path, ...],
     source: Path | None,
     out: Path,
 ) -> None:
@@ -48,7 +52,7 @@ def bundle(
     Needs a checkout and pip's index. docs/airgap.md says how it is carried, checked, installed and proved.
     """
     from unabridged.app.bundle.building import build
-    from unabridged.app.bundle.recipe import Recipe, checkout
+    from unabridged.app.bundle.recipe import Flavour, Recipe, checkout
     from unabridged.models.registry import Registry
 
     wanted = python or ".".join(platform.python_version_tuple()[:2])
@@ -64,6 +68,7 @@ def bundle(
                 folders.append(added.add_default(model, model_wheel).path)
             else:
                 folders.append(app.registry.get(model).path)
-        recipe = Recipe(checkout(source), wanted, "cuda" if flavour == "cuda" else "cpu", tuple(folders), triton_cache)
+        build_of_torch: Flavour = "cuda" if flavour == "cuda" else "cpu"
+        recipe = Recipe(checkout(source), wanted, build_of_torch, tuple(folders), triton_cache, more)
         for file in build(recipe, out, lambda text: click.echo(text, err=True), key=key, package=deb):
             click.echo(file)

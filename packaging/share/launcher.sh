@@ -12,11 +12,12 @@ export UNABRIDGED_SHARED_MODELS="${UNABRIDGED_SHARED_MODELS-$root/models}"
 export HF_HUB_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 TRANSFORMERS_OFFLINE=1 DO_NOT_TRACK=1
 if [ -d "$root/triton" ]; then
     # Triton writes into its cache and keeps whole paths in it: each user gets a copy with his.
-    export TRITON_CACHE_DIR="${TRITON_CACHE_DIR:-$cache/triton/${root##*/}}"
-    if [ ! -e "$TRITON_CACHE_DIR" ] && mkdir -p "${TRITON_CACHE_DIR%/*}"; then
-        fresh=$(mktemp -d "$TRITON_CACHE_DIR.XXXXXX") && cp -R "$root/triton/." "$fresh/" \
-            && find "$fresh" -name '__grp__*.json' -exec sed -i "s|@CACHE@|$TRITON_CACHE_DIR|g" {} + \
-            && mv -T "$fresh" "$TRITON_CACHE_DIR" 2> /dev/null || rm -rf "$fresh"
+    export TRITON_CACHE_DIR="${TRITON_CACHE_DIR:-$cache/triton/$(cat "$root/triton.id")}"
+    if [ ! -e "$TRITON_CACHE_DIR" ] && mkdir -p "${TRITON_CACHE_DIR%/*}" && fresh=$(mktemp -d "$TRITON_CACHE_DIR.XXXXXX"); then
+        cp -R "$root/triton/." "$fresh/"
+        find "$fresh" -name '__grp__*.json' -exec sed -i "s|@CACHE@|$TRITON_CACHE_DIR|g" {} +
+        # Another start may have been quicker.
+        mv -T "$fresh" "$TRITON_CACHE_DIR" 2> /dev/null || rm -rf "$fresh"
     fi
 fi
 exec "$root/bin/python" -P -m unabridged "$@"
