@@ -15,6 +15,7 @@ from pathlib import Path
 from unabridged.ingest.database import connect, explain
 from unabridged.ingest.errors import IngestError, LibraryDamaged
 from unabridged.ingest.library import Library
+from unabridged.ingest.limits import MIB
 from unabridged.ingest.lock import Lock
 from unabridged.ingest.migrations import STEPS
 
@@ -26,7 +27,7 @@ def backup(library: Library, target: Path, *, force: bool = False, on_pages: OnP
     """Writes the library to the file `target`; its bytes. Raises IngestError: the file exists (unless `force`), the
     disk is full, or the copy is not sound."""
     target = target.expanduser().absolute()
-    _check_target(library.path, target, force)
+    _check_target(library, target, force)
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         beside.touch(mode=0o600)
@@ -70,19 +71,20 @@ def restore(source: Path, path: Path, *, force: bool = False, on_pages: OnPages 
         connect(path).close()  # an older backup gets the tables of today
 
 
-def _check_target(path: Path, target: Path, force: bool) -> None:
+def _check_target(library: Library, target: Path, force: bool) -> None:
     if target.is_dir():
         raise IngestError(f"{target} is a folder", "name the file that the backup shall be")
     if not target.parent.is_dir():
         raise IngestError(f"the folder {target.parent} does not exist", "make it first, or choose another place")
-    if target.exists() and target.samefile(path):
+    if target.exists() and target.samefile(library.path):
         raise IngestError(f"{target} is the library itself", "choose another name for the backup")
     if os.path.lexists(target) and not force:
         raise IngestError(f"{target} exists", "choose another name, or replace it with --force")
-    size, free = path.stat().st_size, shutil.disk_usage(target.parent).free
+    pages, page_bytes = (library.connection.execute(f"PRAGMA page_{what}").fetchone()[0] for what in ("count", "size"))
+    size, free = pages * page_bytes, shutil.disk_usage(target.parent).free
     if size > free:
         raise IngestError(
-            f"the disk of {target} has {free >> 20:,} MiB free, the library takes {size >> 20:,} MiB",
+            f"the disk of {target} has {free / MIB:,.1f} MiB free, the library takes {size / MIB:,.1f} MiB",
             "free some space, or choose another disk",
         )
 

@@ -92,7 +92,7 @@ def explain(error: Exception, path: Path) -> IngestError:
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith("SQLITE_FULL"):
         return IngestError(
-            f"the disk that holds {path} is full: the file in work was not stored, all before it was",
+            f"the disk that holds {path} is full: what was in work was not stored, all that was reported before is",
             "free some space and run the same command again",
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
