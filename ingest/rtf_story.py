@@ -9,8 +9,9 @@ from unabridged.ingest.rtf_words import PUNCTUATION, READ, SKIPPED, SYMBOLS, cha
 from unabridged.ingest.word import Teller
 
 _TOKEN = re.compile(
-    rb"\\([A-Za-z]{1,32})(-?\d{1,9})?[ ]?|\\'([0-9A-Fa-f]{2})|\\(.)|([{}])|[\r\n\0]+|([^\\{}\r\n\0]+)|\\", re.S
+    rb"\\([A-Za-z]{1,32})(-?\d{1,20})?[ ]?|\\'([0-9A-Fa-f]{2})|\\(.)|([{}])|[\r\n\0]+|([^\\{}\r\n\0]+)|\\", re.S
 )
+_HEADING = re.compile(rb"heading ([1-9]);", re.I)
 _GROUPS = 5_000  # levels
 _OBJECT_BYTES = 64 << 20
 _DRAIN = 500  # tokens
@@ -38,6 +39,9 @@ class Story:
         self._default = "cp1252"
         self._fonts: dict[int, str] = {}
         self._font = 0
+        self._headings: dict[int, int] = {}  # level by style
+        self._style = 0
+        self._style_name = bytearray()
         self._hex = bytearray()
         self._repeated = False  # RTF that only repeats the HTML that it wraps
 
@@ -84,6 +88,8 @@ class Story:
             self._text.end_note(self._group)
         if group.fact:
             self._text.end_fact(group.fact)
+        if group.styles:
+            self._end_style()
         if group.object and not self._group.object:
             self.objects.append(bytes.fromhex(self._hex[: len(self._hex) & ~1].decode("ascii")))
             self._hex.clear()
@@ -96,6 +102,8 @@ class Story:
             data = data[eaten:]
         if self._group.object:
             self._hex += re.sub(rb"[^0-9A-Fa-f]", b"", data[: _OBJECT_BYTES - len(self._hex)])
+        elif self._group.styles:
+            self._style_name += data[:100]
         elif not self._group.skipped:
             self._bytes += data
 
@@ -124,6 +132,10 @@ class Story:
             group.fonts = group.skipped = True
         elif group.fonts:
             self._font_word(word, argument or 0)
+        elif word == "stylesheet":
+            group.styles = group.skipped = True
+        elif group.styles:
+            self._style = (argument or 0) if word == "s" else self._style
         elif word == "info":
             group.info = True
         elif word == "objdata":
@@ -174,14 +186,16 @@ class Story:
         elif word == "plain":
             group.hidden = group.deleted = False
             group.codec = ""
-        elif word == "pard":
+        elif word == "pard" and not group.mark:
             self._text.in_table, self._text.level = False, 0
         elif word == "intbl":
             self._text.in_table = True
         elif word == "outlinelevel":
             self._text.level = min(6, (argument or 0) + 1) if 0 <= (argument or 0) < 9 else 0
+        elif word == "s":
+            self._text.level = self._headings.get(argument or 0, 0)
         elif word in ("listtext", "pntext"):
-            self._text.listed = True
+            self._text.listed = group.mark = True
         elif word == "f":
             group.codec = self._fonts.get(argument or 0, "")
         elif word == "uc":
@@ -192,6 +206,13 @@ class Story:
             self._default = {"mac": "mac-roman", "pc": "cp437", "pca": "cp850"}[word]
         elif word == "htmlrtf":
             self._repeated = switch
+
+    def _end_style(self) -> None:
+        """A style of the style sheet, of which only headings matter here."""
+        if match := _HEADING.search(bytes(self._style_name)):
+            self._headings[self._style] = min(6, int(match[1]))
+        self._style_name.clear()
+        self._style = 0
 
     def _font_word(self, word: str, argument: int) -> None:
         if word == "f":

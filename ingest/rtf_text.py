@@ -17,6 +17,8 @@ class Group:
     deleted: bool = False
     info: bool = False
     fonts: bool = False
+    styles: bool = False
+    mark: bool = False  # the number or bullet of an item
     object: bool = False
     # Of this group alone:
     note: bool = False

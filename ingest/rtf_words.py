@@ -6,7 +6,7 @@ _SKIPPED = """
 aftncn aftnsep aftnsepc atnid atnparent atnref atndate atrfend atrfstart background bkmkend bkmkstart colorschememapping
 colortbl datafield datastore docvar falt filetbl fldinst fontemb formfield ftncn ftnsep ftnsepc generator keycode
 latentstyles listoverridetable listtable mmathPr nonshppict objclass objname panose passwordhash pgptbl pict pnseclvl
-revtbl rsidtbl rxe shprslt sn sp stylesheet sv tc template themedata userprops wgrffmtfilter xe xmlnstbl
+revtbl rsidtbl rxe shprslt sn sp sv tc template themedata userprops wgrffmtfilter xe xmlnstbl
 """
 _READ = "annotation atnauthor footnote nesttableprops pntext shpinst shppict shptxt ud"
 # Groups whose text is none of the document's; and those marked as optional whose text is.

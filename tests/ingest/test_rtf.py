@@ -20,6 +20,8 @@ from unabridged.ingest.rtf import text as plain
         (r"{\*\unknown gone}{\pict 0123\bin5 }{}{x}kept", "kept"),
         (r"{\info{\title T}{\author A}}body", "body"),
         (r"{\fromhtml1 {\*\htmltag <p>}\htmlrtf \par\htmlrtf0 words{\*\htmltag </p>}", "words"),
+        (r"{\stylesheet{\s7\b Heading 2;}{\s8 Body;}}\pard\s7 Terms\par\pard\s8 text", "## Terms\n\ntext"),
+        (r"\revdttm-12345678901 digits", "digits"),
         ("one\\par\r\ntwo", "one\n\ntwo"),
         (r"{\shp{\*\shpinst{\sp{\sn wz}{\sv 1}}{\shptxt boxed\par}}{\shprslt boxed}}rest", "boxed\n\nrest"),
     ],
