@@ -21,6 +21,8 @@ _PARAMETER = re.compile(rb";[ \t\r\n]*([^\s=;\"]{1,100})[ \t\r\n]*=[ \t\r\n]*(?:
 _CONTINUED = re.compile(r"([^*]+)\*(\d+)?(\*)?$")
 _GUESS = re.compile(rb"^--([^\r\n]{1,200}?)[ \t]*\r?\nContent-[A-Za-z-]+:", re.M | re.I)
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
+_BETWEEN = b"\r\n"
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=" + _BETWEEN
 _FOREIGN = re.compile(rb"[^A-Za-z0-9+/=\s]|[^\s][ \t]+[^\s]")
 _UU = re.compile(rb"^begin [0-7]{3,4} ([^\r\n]{1,200})\r?\n((?:[ -`]{1,62}\r?\n)*?)(?:`|[ ])?\r?\n?end[ \t]*$", re.M)
 _PARAMETERS = 100  # of one value
@@ -30,6 +32,8 @@ _HEADERS_AHEAD = re.compile(
     rb"|authentication-results|received-spf|dkim-signature|x-[!-9;-~]+):",
     re.I,
 )
+_BEHIND_BOUNDARY = re.compile(rb"(--)?[ \t]*(?:\r?\n|\r?\Z)")
+_PARTS = 100_000  # of one multipart; what follows is the last
 _GARBAGE = 100  # lines that are no headers, skipped in front of further headers
 
 
@@ -149,18 +153,29 @@ def split(entity: Entity) -> tuple[list[bytes], bool]:
 
 
 def _split(body: bytes, boundary: bytes) -> tuple[list[bytes], bool]:
-    line = re.compile(rb"^--" + re.escape(boundary) + rb"(--)?[ \t]*(?:\r?\n|\r?\Z)", re.M)
+    mark = b"--" + boundary
     parts: list[bytes] = []
     start = -1
-    for match in line.finditer(body):
-        if start >= 0:
-            parts.append(_without_last_line_end(body[start : match.start()]))
-        start = match.end()
-        if match[1]:
-            return parts, True
+    at = 0 if body.startswith(mark) else _line_with(mark, body, 0)
+    while at >= 0:
+        if match := _BEHIND_BOUNDARY.match(body, at + len(mark)):
+            if start >= 0:
+                parts.append(_without_last_line_end(body[start:at]))
+            start = match.end()
+            if match[1]:
+                return parts, True
+            if len(parts) >= _PARTS:
+                break
+        at = _line_with(mark, body, max(at, start - 1))
     if start >= 0 and (rest := body[start:]).strip():
         parts.append(rest)
     return parts, False
+
+
+def _line_with(mark: bytes, body: bytes, at: int) -> int:
+    """Where the next line begins that begins with `mark`, -1 for none."""
+    found = body.find(b"\n" + mark, at)
+    return found + 1 if found >= 0 else -1
 
 
 def _without_last_line_end(part: bytes) -> bytes:
@@ -183,6 +198,8 @@ def payload(entity: Entity) -> tuple[bytes, bool]:
 def base64(body: bytes) -> tuple[bytes, bool]:
     """Decodes what can be decoded, and says whether that is all. Lines of text that a list server put behind it, and
     stray characters, are stepped over; texts put one behind the other are both read."""
+    if b" " not in body and b"\t" not in body and not body.translate(None, _BASE64):
+        return _decoded(body)
     if not _FOREIGN.search(body):
         return _decoded(body)
     lines, whole = [], True
@@ -197,9 +214,9 @@ def base64(body: bytes) -> tuple[bytes, bool]:
 
 def _decoded(body: bytes) -> tuple[bytes, bool]:
     out, whole = [], True
-    *padded, last = re.split(rb"=+", body)
-    for run in (*padded, last):
-        clean = _NOT_BASE64.sub(b"", run)
+    *padded, last = body.split(b"=")
+    for run in (*filter(None, padded), last):
+        clean = run.translate(None, _BETWEEN) if not run.translate(None, _BASE64) else _NOT_BASE64.sub(b"", run)
         whole = whole and len(clean) % 4 != 1 and (run is not last or len(clean) % 4 == 0)
         clean = clean[:-1] if len(clean) % 4 == 1 else clean
         out.append(binascii.a2b_base64(clean + b"=" * (-len(clean) % 4)))
