@@ -40,6 +40,7 @@ from benchmarks.loaded import add_model, folder_of, loaded
 from benchmarks.offload_decode import Decoding
 from benchmarks.offload_disk import disk
 from benchmarks.offload_engine import Engine, plan_of, pool_of, whole
+from benchmarks.offload_lines import decode_line, disk_line, engine_line
 from benchmarks.report import machine, save
 
 from unabridged.engine.attention.config import AttentionConfig, choose
@@ -106,7 +107,7 @@ class Benchmark:
                             base[key] = row["gpu"]["mean"]
                         elif key in base:
                             row["of_gpu"] = row["gpu"]["mean"] / base[key]
-                        say(_line(row))
+                        say(decode_line(row))
                         self._keep("decode", row)
 
     def engine(self, length: int) -> None:
@@ -124,7 +125,7 @@ class Benchmark:
                         for name in ("joint", "composable"):
                             row["host_of_gpu"][name] = base["read"][name] / row["read"][name]
                 base = base or row
-                say(_engine_line(row))
+                say(engine_line(row))
                 self._keep("engine", row)
 
     def _engine(self, length: int, place: Place, like: Row | None) -> Row:
@@ -159,11 +160,7 @@ class Benchmark:
                 context = Context(model, tokens, 1, torch.float8_e4m3fn, place, self._device)
                 with closing(context.pool):
                     row = disk(context.pool, context.stored, Path(inside) / "kv", 2048)
-                say(
-                    f"{place}: written {row['write'] / 1e9:.2f} GB/s (dd {row['dd_write'] / 1e9:.2f}), restored "
-                    f"{row['restore'] / 1e9:.2f} GB/s (dd {row['dd_read'] / 1e9:.2f}, four at a time "
-                    f"{row['dd_read_four'] / 1e9:.2f})"
-                )
+                say(disk_line(place, row))
                 self._keep("disk", {"place": place} | row)
 
     def _steps(self, config: AttentionConfig, context: Context, place: Place) -> Iterator[Row]:
@@ -214,29 +211,6 @@ class Benchmark:
         self._result[kind].append(row)
         if not self._arguments.no_save:
             save("offload", self._result)
-
-
-def _line(row: Row) -> str:
-    hits, bus = row.get("hits"), row.get("bus")
-    there = f"; found {hits['keys']:.1%} of keys {hits['values']:.1%} of values" if hits else ""
-    over = f", {bus['total'] / 1e6:.2f} MB a token over the bus ({bus['fetched'] / 1e6:.2f} fetched)" if bus else ""
-    ratio = f" = {row['of_gpu']:.2f} x the GPU's" if "of_gpu" in row else ""
-    gpu = row["gpu"]
-    return (
-        f"{row['context'] // 1024:5}K {row['preset']:9} {'/'.join(map(str, row['refresh'])):9} {row['place']:7} "
-        f"{row['choice']:10}: {row['tokens_per_second']:6.1f} tokens/s, step {gpu['mean'] * 1e3:.3f} ms (p50 "
-        f"{gpu['p50'] * 1e3:.3f}, p99 {gpu['p99'] * 1e3:.3f}){ratio}{there}{over}"
-    )
-
-
-def _engine_line(row: Row) -> str:
-    memory, step, read = row["memory"], row["step"], row.get("read")
-    whole = "" if read is None else f" (read: {read['joint']:.1f} s, documents alone {read['composable']:.1f} s)"
-    return (
-        f"{row['context'] // 1024:5}K engine, {row['place']}: prefill {row['prefill']:.1f} s{whole}, first token "
-        f"{row['first']:.2f} s, step {step['mean'] * 1e3:.3f} ms (p99 {step['p99'] * 1e3:.3f}); GPU memory "
-        f"{memory['used'] / GIB:.2f} GiB of {memory['planned'] / GIB:.2f} planned: {memory['of_plan']:.1%}"
-    )
 
 
 def _arguments() -> argparse.Namespace:
