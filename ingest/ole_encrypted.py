@@ -45,6 +45,8 @@ def decrypted(data: bytes, passwords: tuple[str, ...]) -> bytes | None:
             office.load_key(password=password, verify_password=True)
             office.decrypt(out)
         except InvalidKeyError:
+            if out.getvalue().startswith(b"PK\x03\x04"):
+                return out.getvalue()  # the right password of a damaged document
             continue
         except Exception as error:  # whatever damage causes comes through; so does a password that is not checked
             if "password" in str(error).lower():

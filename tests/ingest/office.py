@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Mapping
 
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:r="' + RELATIONS + '"'
 _S = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="' + RELATIONS + '"'
 _P = (
@@ -39,7 +40,8 @@ def zipped(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED)
 
 def package(main: str, kind: str, files: Mapping[str, str | bytes]) -> bytes:
     """An Office Open XML package whose main part is `main`."""
-    types = f'<Types><Override PartName="/{main}" ContentType="application/vnd.x-{kind}.main+xml"/></Types>'
+    what = f"application/vnd.openxmlformats-officedocument.{kind}.main+xml"
+    types = f'<Types xmlns="{_PACKAGE}/content-types"><Override PartName="/{main}" ContentType="{what}"/></Types>'
     return zipped({"[Content_Types].xml": types, "_rels/.rels": relations(officeDocument=main), **files})
 
 
@@ -49,7 +51,7 @@ def relations(**targets: str) -> str:
         f'<Relationship Id="r{n}" Type="{RELATIONS}/{kind.partition("_")[0]}" Target="{target}"/>'
         for n, (kind, target) in enumerate(targets.items(), 1)
     ]
-    return f"<Relationships>{''.join(lines)}</Relationships>"
+    return f'<Relationships xmlns="{_PACKAGE}/relationships">{"".join(lines)}</Relationships>'
 
 
 def docx(body: str, files: Mapping[str, str | bytes] | None = None, **parts: str) -> bytes:
@@ -59,7 +61,9 @@ def docx(body: str, files: Mapping[str, str | bytes] | None = None, **parts: str
     document = f"<w:document {_W}><w:body>{body}</w:body></w:document>"
     rels = {"word/_rels/document.xml.rels": relations(**names)}
     return package(
-        "word/document.xml", "wordprocessingml", {"word/document.xml": document, **inner, **rels, **(files or {})}
+        "word/document.xml",
+        "wordprocessingml.document",
+        {"word/document.xml": document, **inner, **rels, **(files or {})},
     )
 
 
@@ -89,7 +93,7 @@ def xlsx(
     parts["xl/styles.xml"] = f"<styleSheet {_S}>{styles}</styleSheet>"
     parts["xl/_rels/workbook.xml.rels"] = relations(**names)
     parts["xl/workbook.xml"] = f"<workbook {_S}><sheets>{listed}</sheets></workbook>"
-    return package("xl/workbook.xml", "spreadsheetml", {**parts, **(files or {})})
+    return package("xl/workbook.xml", "spreadsheetml.sheet", {**parts, **(files or {})})
 
 
 def row(number: int, *cells: str) -> str:
@@ -111,7 +115,7 @@ def pptx(slides: list[str], files: Mapping[str, str | bytes] | None = None) -> b
         f'<p:presentation {_P}><p:sldIdLst>{listed}</p:sldIdLst><p:sldSz cx="1000" cy="800"/></p:presentation>'
     )
     parts["ppt/_rels/presentation.xml.rels"] = relations(**names)
-    return package("ppt/presentation.xml", "presentationml", {**parts, **(files or {})})
+    return package("ppt/presentation.xml", "presentationml.presentation", {**parts, **(files or {})})
 
 
 def shape(text: str, role: str = "", facts: str = "", place: str = "") -> str:
