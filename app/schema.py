@@ -83,6 +83,11 @@ class AddFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     password: str | None = None  # tried on every file that wants one; never stored
     passwords: tuple[str, ...] = ()  # further ones; files that lack one are read again when there are some
     force: bool = False  # read unchanged files again
+    # Patterns as in .gitignore, and names that begin with a dot; null: as when the folder was added last.
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    hidden: bool | None = None
+    gitignore: bool | None = None
 
     @property
     def all_passwords(self) -> tuple[str, ...]:

@@ -135,7 +135,13 @@ class Service:
         from unabridged.ingest.add import add, readers
 
         options = msgspec.structs.replace(
-            options_of(self.settings.ingest), passwords=wanted.all_passwords, force=wanted.force
+            options_of(self.settings.ingest),
+            passwords=wanted.all_passwords,
+            force=wanted.force,
+            include=wanted.include,
+            exclude=wanted.exclude,
+            hidden=wanted.hidden,
+            gitignore=wanted.gitignore,
         )
         try:
             tokenizer = (await self.assistant()).tokenizer

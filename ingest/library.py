@@ -13,40 +13,23 @@ tree of *documents*. Two paths with the same bytes share one content. A content 
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Self
 
 from unabridged.ingest import page_map, reads, roots, search, tags, writes
 from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
+from unabridged.ingest.explained import explained
 from unabridged.ingest.filters import Filter
 from unabridged.ingest.lock import Lock
+from unabridged.ingest.outdated import Outdated, outdated
 from unabridged.ingest.page_map import PageFacts, PageProblem
 from unabridged.ingest.reindex import reindex
 from unabridged.ingest.rows import CollectionRow, Composing, Counts, DocumentRow, Hit, PageRow
 from unabridged.ingest.watch import Folder
 
 DEFAULT = "default"
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
-
-def _explained(
-    method: "Callable[Concatenate[Library, Arguments], Result]",
-) -> "Callable[Concatenate[Library, Arguments], Result]":
-    """What SQLite says of a damaged, locked or full database becomes an error for people."""
-
-    @wraps(method)
-    def explained(library: "Library", /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-        try:
-            return method(library, *arguments, **named)
-        except LIBRARY_FAULTS as error:
-            raise explain(error, library.path) from error
-
-    return explained
 
 
 class Library:
@@ -82,28 +65,28 @@ class Library:
         """The writers' lock, not yet taken."""
         return Lock(self.path.with_name("library.lock"))
 
-    @_explained
+    @explained
     def collections(self) -> list[CollectionRow]:
         """All collections by name. "default" always exists."""
         return reads.collections(self.connection)
 
-    @_explained
+    @explained
     def composition(self, collection: str) -> Composing:
         """How a model reads the collection. Raises CollectionNotFound."""
         return reads.composition(self.connection, collection)
 
-    @_explained
+    @explained
     def folders(self, collection: str | None = DEFAULT) -> list[Folder]:
         """The folders that a collection (None: any) was made of, with what is left out of each."""
         return roots.folders(self.connection, collection)
 
-    @_explained
+    @explained
     def compose(self, collection: str, composition: Composing) -> None:
         """Says how a model shall read the collection, which is made if there is none. Raises LibraryBusy."""
         with self.lock():
             writes.compose(self.connection, collection, composition)
 
-    @_explained
+    @explained
     def documents(
         self,
         collection: str | None = DEFAULT,
@@ -119,37 +102,37 @@ class Library:
         """
         return reads.documents(self.connection, collection, patterns, tokenizer)
 
-    @_explained
+    @explained
     def document(self, document_id: int) -> DocumentRow:
         """One document. Raises DocumentNotFound."""
         return reads.document(self.connection, document_id)
 
-    @_explained
+    @explained
     def children(self, document_id: int) -> list[DocumentRow]:
         """What a document holds itself (the messages of a mailbox, the attachments of a message), in reading order."""
         return reads.children(self.connection, document_id)
 
-    @_explained
+    @explained
     def pages(self, document_id: int) -> list[PageRow]:
         """All pages in order. A container (mailbox) has none. Raises DocumentNotFound."""
         return reads.pages(self.connection, document_id)
 
-    @_explained
+    @explained
     def page(self, document_id: int, number: int) -> PageRow:
         """One page by physical number from 1. Raises DocumentNotFound."""
         return reads.page(self.connection, document_id, number)
 
-    @_explained
+    @explained
     def page_map(self, document_id: int) -> list[PageFacts]:
         """What became of each page, in order. Raises DocumentNotFound."""
         return page_map.page_map(self.connection, document_id)
 
-    @_explained
+    @explained
     def problem_pages(self, documents: Sequence[int]) -> dict[int, list[PageProblem]]:
         """The pages of these documents that were not read as they should be, by document."""
         return page_map.problem_pages(self.connection, documents)
 
-    @_explained
+    @explained
     def search(
         self,
         query: str,
@@ -167,7 +150,7 @@ class Library:
                 return []
         return search.search(self.connection, query, collection, limit, documents)
 
-    @_explained
+    @explained
     def rank(
         self, question: str, collection: str | None = DEFAULT, limit: int = 20, documents: Sequence[int] = ()
     ) -> list[tuple[int, int, float]]:
@@ -175,32 +158,32 @@ class Library:
         question has are dropped and rare words dominate. Empty when no word of the question occurs."""
         return search.rank(self.connection, question, collection, limit, documents)
 
-    @_explained
+    @explained
     def counts(self, collection: str | None = DEFAULT) -> Counts:
         """How much there is. Raises CollectionNotFound."""
         return reads.counts(self.connection, collection)
 
-    @_explained
+    @explained
     def tags(self, collection: str | None = DEFAULT) -> dict[str, int]:
         """All tags by name, with how many documents have them: given ones, and those of folders, archives and mail.
         Raises CollectionNotFound."""
         return tags.tags(self.connection, collection)
 
-    @_explained
+    @explained
     def tag(self, name: str, where: Filter, collection: str = DEFAULT) -> list[str]:
         """Gives a tag to the documents that `where` means, and says which, by path; what they hold has it with them.
         Raises FilterInvalid (also of a name), DocumentNotFound, CollectionNotFound, LibraryBusy."""
         with self.lock():
             return tags.tag(self.connection, name, where, collection)
 
-    @_explained
+    @explained
     def untag(self, name: str, where: Filter, collection: str = DEFAULT) -> list[str]:
         """Takes a given tag from the documents that `where` means, and says from which, by path. Raises as `tag`, and
         DocumentNotFound where none had been given it."""
         with self.lock():
             return tags.untag(self.connection, name, where, collection)
 
-    @_explained
+    @explained
     def remove(self, patterns: Sequence[str], collection: str = DEFAULT) -> list[str]:
         """Takes the files that match (see `documents`) out of the collection and says which, by path. The text goes
         when no collection holds it any more; the user's files are never touched. Raises DocumentNotFound when nothing
@@ -208,18 +191,23 @@ class Library:
         with self.lock():
             return writes.remove(self.connection, patterns, collection)
 
-    @_explained
+    @explained
     def remove_document(self, document_id: int, collection: str | None = None) -> list[str]:
         """Takes the file of this document, with all its locations, out of `collection` (None: out of all) and says
         which paths went. Raises DocumentNotFound, LibraryBusy."""
         with self.lock():
             return writes.remove_document(self.connection, document_id, collection)
 
-    @_explained
+    @explained
     def remove_collection(self, collection: str) -> list[str]:
         """Drops a collection and says which files it held. "default" stays, empty. Raises CollectionNotFound."""
         with self.lock():
             return writes.remove_collection(self.connection, collection)
+
+    @explained
+    def outdated(self) -> list[Outdated]:
+        """Files that were read by readers that would read them otherwise now, one for each content."""
+        return outdated(self.connection)
 
     def reindex(self) -> Iterator[tuple[int, int]]:
         """Makes the search index anew from the pages; pages done and in all, now and then. The generator must be run to
@@ -230,7 +218,7 @@ class Library:
         except LIBRARY_FAULTS as error:
             raise explain(error, self.path) from error
 
-    @_explained
+    @explained
     def verify(self) -> list[str]:
         """What is wrong with the database, in sentences; empty when it is sound. Reads all of it."""
         return reads.verify(self.connection)

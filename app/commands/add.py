@@ -16,6 +16,7 @@ from unabridged.app.commands.narration import Manner, Tally, account, narrate, s
 from unabridged.app.commands.passwords import Watched, ask, can_ask, in_file
 from unabridged.app.commands.reading_ahead import read_ahead
 from unabridged.app.events import Composing
+from unabridged.app.output import count
 from unabridged.app.printable import one_line
 from unabridged.app.rereading import Rereading
 
@@ -122,12 +123,12 @@ def add(
                 return adding(library, [on_disk(path) for path in some], collection, tokenizer, tried)
 
             ask(app, lambda: locked_files(library.connection, collection), watched, read, tally)
-        note = rereading.note()
+        notes = [rereading.note(), _outdated(len(library.outdated()))]
     seconds = time.monotonic() - began
     summary(app, tally, seconds)
     if as_json:
         emit(account(tally, collection, seconds))
-    if note:
+    for note in filter(None, notes):
         app.console.print(one_line(note), markup=False)
     code = _exit_code(tally)
     if prefill and code != FAILED:
@@ -135,6 +136,12 @@ def add(
     if watch:
         follow(app, settings, collection, Followed(prefill, quiet, as_json))
     return code
+
+
+def _outdated(files: int) -> str:
+    if not files:
+        return ""
+    return f"{count(files, 'file')} read by older readers: `unabridged library reindex --text` reads them again"
 
 
 def _exit_code(tally: Tally) -> int:

@@ -66,13 +66,11 @@ def reindex(app: App, text: bool, only_list: bool, as_json: bool) -> int:
     """
     if only_list and not text:
         raise click.UsageError("--list goes with --text")
-    from unabridged.ingest.outdated import outdated
-
     with app.library() as opened:
         if not text:
             _reindex(app, opened)
             return 0
-        old = outdated(opened.connection)
+        old = opened.outdated()
         if only_list or not old:
             _list(app, old, as_json)
             return 0

@@ -1,5 +1,6 @@
 """The native routes without a model, through our own client: real files, the real library."""
 
+import json
 from collections.abc import AsyncIterator
 from email.message import EmailMessage
 from pathlib import Path
@@ -55,6 +56,14 @@ async def test_adding_tells_every_file_and_ends_with_the_counts(client: Client, 
     last = events[-1]
     assert isinstance(last, Added)
     assert (last.files, last.statuses, last.changes) == (3, {"read": 2, "unsupported": 1}, {"new": 3})
+
+
+async def test_what_rules_leave_out_is_counted_for_programs(http: httpx.AsyncClient, folder: Path) -> None:
+    wanted = {"paths": [str(folder)], "exclude": ["*.bin"], "include": ["*.txt", "*.bin"]}
+    reply = await http.post("/v1/documents", json=wanted)
+    last = json.loads(reply.text.splitlines()[-1])
+    assert last["statuses"] == {"read": 1}
+    assert last["ignored"] == {"--exclude *.bin": 1, "no --include pattern fits": 1}
 
 
 async def test_names_with_odd_separators_survive_the_lines_of_a_stream(client: Client, tmp_path: Path) -> None:
