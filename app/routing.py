@@ -117,7 +117,7 @@ class Planner:
         CollectionNotFound, FilterInvalid and NothingToRead."""
         selection = select(self._library, collection, where, self._tokenizer.id)
         every = [section for document in selection.documents for section in self.sections(document, limit)]
-        return self._unrepeated(every, selection, limit), list(selection.left_out)
+        return self._unrepeated(every, limit), list(selection.left_out)
 
     def composition(self, ask: Ask, limits: Limits) -> Composition:
         """How the documents of a collection are read for such questions. Raises CollectionNotFound."""
@@ -148,11 +148,11 @@ class Planner:
         self._kept.move_to_end(key)
         return self._kept[key]
 
-    def _unrepeated(self, chosen: Sequence[Section], selection: Selection, limit: int) -> list[Section]:
+    def _unrepeated(self, chosen: Sequence[Section], limit: int) -> list[Section]:
         def cut(document: "DocumentRow", repeats: "tuple[Repeat, ...]") -> list[Section]:
             return self.sections(document, limit, repeats)
 
-        return without_repeats(chosen, self._library, selection.copies, cut)
+        return without_repeats(chosen, self._library, cut)
 
     def _shrink(self) -> None:
         total = sum(len(section) for one in self._kept.values() for section in one)
@@ -207,7 +207,7 @@ class Planner:
 
     def _whole(self, ask: Ask, limits: Limits, selection: Selection) -> tuple[list[Section], list[LeftOut], list[str]]:
         every = [section for document in selection.documents for section in self.sections(document, limits.section)]
-        lean = self._unrepeated(every, selection, limits.section)
+        lean = self._unrepeated(every, limits.section)
         if size(lean) <= limits.room:
             return lean, [], []
         # The best matching first, so that what does not fit is what the question needs least.
@@ -218,7 +218,7 @@ class Planner:
         reason = f"does not fit: documents may take {limits.room:,} tokens, these have {size(lean):,}"
         note = "not everything fits: the sections that match the question least were left out"
         left_out = not_chosen(every, chosen, reason)
-        return self._unrepeated(chosen, selection, limits.section), left_out, [note]
+        return self._unrepeated(chosen, limits.section), left_out, [note]
 
     # ------------------------------------------------------------------------------------------------------ focused
 
@@ -240,7 +240,7 @@ class Planner:
         kept = fitting(chosen, limits.room)
         chosen = [section for section in chosen if section.key in kept]
         left_out = self._not_focused(documents, chosen, limits)
-        return self._unrepeated(chosen, selection, limits.section), left_out, notes
+        return self._unrepeated(chosen, limits.section), left_out, notes
 
     def _not_focused(
         self, documents: "Sequence[DocumentRow]", chosen: Sequence[Section], limits: Limits

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 Cut = Callable[["DocumentRow", "tuple[Repeat, ...]"], list[Section]]
 
 
-def without_repeats(
-    chosen: Sequence[Section], library: "Library", copies: Mapping[int, int], cut: Cut
-) -> list[Section]:
-    """The chosen sections, in their order, those of messages cut anew without what need not be read twice. `copies`:
-    from documents that are not read because others are read in their place to these. `cut`: the sections of a document
-    without some of its repeats."""
+def without_repeats(chosen: Sequence[Section], library: "Library", cut: Cut) -> list[Section]:
+    """The chosen sections, in their order, those of messages cut anew without what need not be read twice. `cut`: the
+    sections of a document without some of its repeats."""
     from unabridged.ingest.repeats import repeats
 
     there = Counter(section.document.id for section in chosen)
@@ -33,11 +30,11 @@ def without_repeats(
     if len(documents) < 2:
         return list(chosen)
     whole = {number for number, row in documents.items() if there[number] == len(cut(row, ()))}
-    present = whole | {one for one, other in copies.items() if other in whole}
     messages = [number for number in whole if documents[number].kind is Kind.MESSAGE]
+    present = {documents[number].identity for number in messages}
     anew: dict[int, list[Section]] = {}
     for number, found in repeats(library, messages).items():
-        if here := tuple(one for one in found if one.sources <= present and number not in one.sources):
+        if here := tuple(one for one in found if one.sources <= present - {documents[number].identity}):
             anew[number] = cut(documents[number], here)
     out: list[Section] = []
     for section in chosen:
@@ -61,9 +58,10 @@ def own_shares(
     sought = wanted.words | wanted.numbers
     messages = {number for number, _, _ in hits if number in read and read[number].kind is Kind.MESSAGE}
     found = repeats(library, messages)
+    present = {row.identity for row in read.values()}
     shares: dict[tuple[int, int], float] = {}
     for number, page, _ in hits:
-        spans = [one for one in found.get(number, ()) if one.page == page and one.sources <= read.keys()]
+        spans = [one for one in found.get(number, ()) if one.page == page and one.sources <= present]
         if not spans:
             continue
         text = library.page(number, page).text

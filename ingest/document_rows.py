@@ -8,6 +8,7 @@ import msgspec
 
 from unabridged.ingest.document import Kind, Status
 from unabridged.ingest.facets import Facets, dated
+from unabridged.ingest.messages import identity
 from unabridged.ingest.paths import natural
 from unabridged.ingest.rows import DocumentRow
 
@@ -50,7 +51,7 @@ def document_row(row: sqlite3.Row, lying: Places, facets: Facets, parent: Docume
         size=row["size"],
         meta=meta,
         thread=parent.thread if parent and kind is not Kind.MESSAGE else row["thread_id"],
-        identity=f"{row['message_id']} {row['body_hash']}" if row["body_hash"] else "",
+        identity=identity(row["message_id"], row["body_hash"] or ""),
         date=date,
         dated=source,
         tags=facets.tags(kind, paths, tail, meta, parent),

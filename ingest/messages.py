@@ -100,6 +100,11 @@ def mend(connection: sqlite3.Connection, broken: list[int]) -> None:
     settle(connection)
 
 
+def identity(message_id: str, body_hash: str) -> str:
+    """What copies of a message share and no other message has; "" where it is not known."""
+    return f"{message_id} {body_hash}" if body_hash else ""
+
+
 def moment(date: str) -> int | None:
     """An ISO date as seconds since 1970; without a zone it is taken for UTC. None for no date."""
     try:

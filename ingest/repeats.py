@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from unabridged.ingest.database import transaction
 from unabridged.ingest.library import Library
+from unabridged.ingest.messages import identity
 from unabridged.ingest.quoted_text import Message, message_of
 
 _RUN = 5  # words
@@ -30,12 +31,13 @@ _BUSY_MILLISECONDS = 500
 
 @dataclass(frozen=True)
 class Repeat:
-    """`text[start:end]` of a page stands in the documents `sources`, all of them together."""
+    """`text[start:end]` of a page stands in the messages `sources`, all of them together: their identities (rows), so
+    that any copy of a message will do."""
 
     page: int
     start: int
     end: int
-    sources: frozenset[int]
+    sources: frozenset[str]
 
 
 def repeats(library: Library, documents: Iterable[int]) -> dict[int, tuple[Repeat, ...]]:
@@ -49,25 +51,54 @@ def repeats(library: Library, documents: Iterable[int]) -> dict[int, tuple[Repea
         " WHERE t.compared = 0 AND m.document_id IN (SELECT value FROM json_each(?))",
         (ids,),
     ).fetchall()
-    found: dict[int, tuple[Repeat, ...]] = {}
+    fresh: list[_Row] = []
     stale = [row["id"] for row in rows]
     for first in range(0, len(stale), _BATCH):
         version = _version(connection)
-        batch = {thread: dict(_compare(connection, thread)) for thread in stale[first : first + _BATCH]}
-        _try_to_store(connection, batch, version)
-        for fresh in batch.values():
-            found |= {number: each for number, each in fresh.items() if number in asked}
-    wanted = (
-        "SELECT * FROM repeats WHERE document_id IN (SELECT value FROM json_each(?)) ORDER BY document_id, page, start"
+        batch = stale[first : first + _BATCH]
+        found = [row for thread in batch for row in _compare(connection, thread)]
+        if not _stored(connection, batch, found, version):
+            fresh += [row for row in found if row.document in asked]
+    return _named(connection, [*_read(connection, ids), *fresh])
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table."""
+
+    document: int
+    page: int
+    start: int
+    end: int
+    sources: list[int]
+
+
+def _read(connection: sqlite3.Connection, ids: str) -> Iterator[_Row]:
+    query = "SELECT * FROM repeats WHERE document_id IN (SELECT value FROM json_each(?))"
+    for row in connection.execute(query, (ids,)):
+        yield _Row(row["document_id"], row["page"], row["start"], row["end"], json.loads(row["sources"]))
+
+
+def _named(connection: sqlite3.Connection, rows: list[_Row]) -> dict[int, tuple[Repeat, ...]]:
+    """The repeats by document. Rows with a source that is gone are none."""
+    wanted = json.dumps(list({source for row in rows for source in row.sources}))
+    query = (
+        "SELECT document_id, message_id, body_hash FROM messages"
+        " WHERE document_id IN (SELECT value FROM json_each(?)) AND body_hash != ''"
     )
-    stored: dict[int, list[Repeat]] = {}
-    for row in connection.execute(wanted, (ids,)):
-        sources = frozenset(json.loads(row["sources"]))
-        stored.setdefault(row["document_id"], []).append(Repeat(row["page"], row["start"], row["end"], sources))
-    return {number: tuple(each) for number, each in stored.items()} | found
+    names = {
+        row["document_id"]: identity(row["message_id"], row["body_hash"])
+        for row in connection.execute(query, (wanted,))
+    }
+    found: dict[int, list[Repeat]] = {}
+    for row in sorted(rows, key=lambda row: (row.document, row.page, row.start)):
+        if all(source in names for source in row.sources):
+            sources = frozenset(names[source] for source in row.sources)
+            found.setdefault(row.document, []).append(Repeat(row.page, row.start, row.end, sources))
+    return {document: tuple(each) for document, each in found.items()}
 
 
-def _compare(connection: sqlite3.Connection, thread: int) -> Iterator[tuple[int, tuple[Repeat, ...]]]:
+def _compare(connection: sqlite3.Connection, thread: int) -> Iterator[_Row]:
     members = connection.execute(
         "SELECT document_id, subject, at FROM messages WHERE thread_id = ? ORDER BY at, document_id", (thread,)
     ).fetchall()
@@ -97,26 +128,23 @@ def _of_same_subject(connection: sqlite3.Connection, thread: int, subjects: set[
     ).fetchall()
 
 
-def _search(messages: list[Message], wanted: set[int]) -> Iterator[tuple[int, tuple[Repeat, ...]]]:
+def _search(messages: list[Message], wanted: set[int]) -> Iterator[_Row]:
     """The repeats of the messages `wanted`, which are in order of time among all."""
     quotes = [quote[3] for message in messages for quote in message.quotes]
     lengths = {_length(words) for words in quotes if len(words) >= _SHORTEST}
     sought = {run for words in quotes for run in _runs(words, _length(words))}
     places: dict[int, list[int]] = {}
     for message in messages:
-        found = []
         for page, start, end, words in message.quotes:
-            if (sources := _sources(words, places)) and end > start:
-                found.append(Repeat(page, start, end, frozenset(sources)))
-            else:
+            if not (sources := _sources(words, places)) or end <= start:
                 message.own.append(words)
+            elif message.id in wanted:
+                yield _Row(message.id, page, start, end, sources)
         for own in message.own:
             for run in (run for length in lengths for run in _runs(own, length)):
                 known = places.setdefault(run, []) if run in sought else None
                 if known is not None and len(known) < _PLACES and known[-1:] != [message.id]:
                     known.append(message.id)
-        if found and message.id in wanted:
-            yield message.id, tuple(found)
 
 
 def _length(words: list[str]) -> int:
@@ -155,36 +183,33 @@ def _version(connection: sqlite3.Connection) -> int:
     return found
 
 
-def _try_to_store(
-    connection: sqlite3.Connection, batch: dict[int, dict[int, tuple[Repeat, ...]]], version: int
-) -> None:
+def _stored(connection: sqlite3.Connection, threads: list[int], rows: list[_Row], version: int) -> bool:
+    """Stores what a comparison of threads found; False where another process was or is writing: what was compared may
+    be older than what it has stored, and the threads are compared again next time."""
     patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
     try:
         with transaction(connection):
-            # What was compared may be older than what another process has stored meanwhile.
-            if _version(connection) == version:
-                _store(connection, batch)
+            if _version(connection) != version:
+                return False
+            _store(connection, json.dumps(threads), rows)
     except sqlite3.OperationalError as error:
-        # Nothing is lost: the threads are compared again next time.
         if error.sqlite_errorname not in ("SQLITE_BUSY", "SQLITE_FULL"):
             raise
+        return False
     finally:
         connection.execute(f"PRAGMA busy_timeout = {patience}")
+    return True
 
 
-def _store(connection: sqlite3.Connection, batch: dict[int, dict[int, tuple[Repeat, ...]]]) -> None:
-    threads = json.dumps(list(batch))
+def _store(connection: sqlite3.Connection, threads: str, rows: list[_Row]) -> None:
     connection.execute(
         "DELETE FROM repeats WHERE document_id IN (SELECT document_id FROM messages WHERE thread_id IN"
         " (SELECT value FROM json_each(?)))",
         (threads,),
     )
-    rows = [
-        (document, each.page, each.start, each.end, json.dumps(sorted(each.sources)))
-        for found in batch.values()
-        for document, repeated in found.items()
-        for each in repeated
-    ]
-    connection.executemany("INSERT OR REPLACE INTO repeats VALUES (?, ?, ?, ?, ?)", rows)
+    connection.executemany(
+        "INSERT OR REPLACE INTO repeats VALUES (?, ?, ?, ?, ?)",
+        [(row.document, row.page, row.start, row.end, json.dumps(row.sources)) for row in rows],
+    )
     connection.execute("UPDATE threads SET compared = 1 WHERE id IN (SELECT value FROM json_each(?))", (threads,))

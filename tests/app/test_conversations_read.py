@@ -114,6 +114,7 @@ def test_a_quotation_of_a_copy_is_left_out_as_well(library: Library, tokenizer: 
     store(library, "a", [letter(1, body=FIRST)])
     store(library, "b", [letter(1, body=FIRST), _answer(2, BELOW)])
     assert sum(FIRST in text for text in _texts(_plan(library, tokenizer), tokenizer)) == 1
+    assert sum(FIRST in text for text in _texts(_plan(library, tokenizer, patterns=("/b",)), tokenizer)) == 1
 
 
 def test_a_conversation_is_read_together_by_date(library: Library, tokenizer: Tokenizer) -> None:
