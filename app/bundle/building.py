@@ -98,12 +98,9 @@ def _fill(recipe: Recipe, parts: Parts, work: Path, tell: Tell) -> Facts:
     files = work / "files"
     tree.fill(recipe.source, files, recipe.models, recipe.epoch)
     tree.installer(recipe.source, work)
-    glibc = max(wheel.glibc for wheel in parts.wheels)
-    compiler = False
+    launcher = ""
     if recipe.flavour == "cuda":
-        compiled = _triton(recipe, parts, files / "triton", tell)
-        compiler = compiled is None
-        glibc = max(glibc, compiled or glibc)
+        launcher = _triton(recipe, parts, files / "triton", tell)
         # Names a user's copy of it: other content, another copy.
         listed = archive.listed(files / "triton")
         (files / "triton.id").write_text(hashlib.sha256(written(listed).encode()).hexdigest()[:16] + "\n", "ascii")
@@ -120,10 +117,10 @@ def _fill(recipe: Recipe, parts: Parts, work: Path, tell: Tell) -> Facts:
         python=recipe.python,
         flavour=recipe.flavour,
         platform=PLATFORM,
-        glibc=".".join(map(str, glibc)),
+        glibc=".".join(map(str, max(wheel.glibc for wheel in parts.wheels))),
         installed=size,
         driver=_driver(parts) if recipe.flavour == "cuda" else "",
-        compiler=compiler,
+        launcher=launcher,
         commit=recipe.commit,
         epoch=recipe.epoch,
         models=tuple(model for model, _ in parts.models),
@@ -132,13 +129,14 @@ def _fill(recipe: Recipe, parts: Parts, work: Path, tell: Tell) -> Facts:
     return facts
 
 
-def _triton(recipe: Recipe, parts: Parts, cache: Path, tell: Tell) -> tuple[int, int] | None:
+def _triton(recipe: Recipe, parts: Parts, cache: Path, tell: Tell) -> str:
+    """Fill Triton's cache; the oldest C library of its launcher, empty where there is none."""
     (wheel,) = [wheel for wheel in parts.wheels if wheel.name == "triton"]
     cache.mkdir()
     compiled = warm.launcher(wheel.path, recipe.python, cache, tell)
     if recipe.warm is not None:
         tell(f"{warm.carry(recipe.warm, cache)} entries of Triton's cache are carried along")
-    return compiled
+    return ".".join(map(str, compiled or ()))
 
 
 def _driver(parts: Parts) -> str:

@@ -164,7 +164,7 @@ def _control(facts: Facts, sums: list[str], size: int) -> bytes:
         "Maintainer": _MAINTAINER,
         "Installed-Size": str(size >> 10),
         "Depends": f"{python}, lib{python}-stdlib, libc6 (>= {facts.glibc}), libstdc++6, libgcc-s1",
-        "Recommends": f"openssh-client{f', gcc, {python}-dev' if facts.compiler else ''}",
+        "Recommends": f"openssh-client{'' if facts.launcher or facts.flavour == 'cpu' else f', gcc, {python}-dev'}",
         "Section": "text",
         "Priority": "optional",
         "Description": "answers about a folder of documents, on this machine alone\n"

@@ -9,7 +9,6 @@ wheel holds; those that another machine with such a card compiled can be carried
 import base64
 import hashlib
 import json
-import platform
 import re
 import shutil
 import subprocess
@@ -52,15 +51,13 @@ def launcher(triton: Path, python: str, cache: Path, tell: Callable[[str], None]
         _run([compiler, "-shared", "-o", str(stub), "-Wl,-soname,libcuda.so.1", "-x", "c", "/dev/null"])
         # As triton.runtime.build._build has it.
         command = [compiler, "driver.c", "-O3", "-shared", "-fPIC", "-Wno-psabi", "-o", str(built)]
-        command += ["-l:libcuda.so.1", f"-L{work}", f"-I{source.parent / 'include'}", f"-I{include}"]
+        # The library has nothing in it here, and must be asked for all the same.
+        command += ["-Wl,--no-as-needed", "-l:libcuda.so.1", f"-L{work}"]
+        command += [f"-I{source.parent / 'include'}", f"-I{include}"]
         _run(command, source.parent)
-        code = source.read_text("utf-8")
-        # As triton.runtime.build.compile_module_from_src and triton.runtime.cache name the entry.
-        machine = ",".join([platform.machine(), platform.system(), *platform.architecture()])
-        key = hashlib.sha256((code + machine).encode()).digest()
-        entry = cache / base64.b32encode(key).decode().rstrip("=")
-        entry.mkdir(parents=True)
-        shutil.copyfile(built, entry / built.name)
+        for key in _keys(source.read_text("utf-8")):
+            (cache / key).mkdir(parents=True)
+            shutil.copyfile(built, cache / key / built.name)
         versions = [int(found[1]) for found in re.finditer(rb"GLIBC_2\.(\d+)", built.read_bytes())]
         return 2, max(versions, default=0)
 
@@ -81,6 +78,16 @@ def carry(source: Path, cache: Path) -> int:
             elif not target.exists():
                 shutil.copyfile(file, target)
     return len(entries)
+
+
+def _keys(code: str) -> list[str]:
+    """What triton.runtime.build.compile_module_from_src and triton.runtime.cache call the launcher's entry.
+
+    The platform is part of it as Python tells it: "ELF" only where the command `file` is installed.
+    """
+    platforms = [f"x86_64,Linux,64bit,{linkage}" for linkage in ("ELF", "")]
+    digests = [hashlib.sha256((code + platform).encode()).digest() for platform in platforms]
+    return [base64.b32encode(digest).decode().rstrip("=") for digest in digests]
 
 
 def _interpreter(python: str) -> tuple[str, str] | None:

@@ -70,7 +70,7 @@ def _system(facts: Facts) -> Iterator[Found]:
     yield Found(
         "system", good, f"{system} on {machine}", "" if good else f"this bundle is for {facts.platform}", SYSTEM
     )
-    library, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    library, version = _glibc()
     if library != "glibc":
         yield Found("C library", False, "not glibc", f"use a system with glibc {facts.glibc} or newer", SYSTEM)
     else:
@@ -114,7 +114,7 @@ def _gpu(facts: Facts) -> Iterator[Found]:
     good = _numbers(driver) >= _numbers(facts.driver)
     remedy = f"driver {facts.driver} or newer is needed: update it, or carry the bundle for the CPU"
     yield Found("GPU", good, f"driver {driver}", "" if good else remedy, GPU)
-    if not facts.compiler:
+    if facts.launcher and _numbers(_glibc()[1]) >= _numbers(facts.launcher):
         return
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     header = Path(sysconfig.get_paths()["include"], "Python.h")
@@ -137,6 +137,12 @@ def _driver() -> str:
         return ""
     first = (told.splitlines() or [""])[0].strip()
     return first if re.fullmatch(r"[0-9.]+", first) else ""
+
+
+def _glibc() -> tuple[str, str]:
+    """The C library's name and version; empty where it is another."""
+    library, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    return library, version
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -40,7 +40,8 @@ class Facts:
 
     `id` names the folder of the version; `python` is "3.11"; `glibc` the oldest C library that all wheels accept, as
     "2.28"; `installed` the bytes that installing takes; `driver` the oldest NVIDIA driver of the CUDA flavour, else
-    empty; `compiler`: whether a C compiler and Python's headers are needed on a machine with a GPU; `epoch`: seconds.
+    empty; `launcher` the oldest C library that the carried launcher of Triton runs on, empty where none is carried and
+    a machine with a GPU needs a C compiler and Python's headers; `epoch`: seconds.
     """
 
     id: str
@@ -51,7 +52,7 @@ class Facts:
     glibc: str
     installed: int
     driver: str
-    compiler: bool
+    launcher: str
     commit: str
     epoch: int
     models: tuple[Carried, ...]
