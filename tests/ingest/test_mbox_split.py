@@ -54,10 +54,10 @@ def test_an_offset_within_a_message_begins_none() -> None:
 def test_hostile_mailboxes_take_linear_time() -> None:
     start = time.process_time()
     for data in (
-        b"From \n" * 200_000,
-        b"From a@b 10:30\n" * 100_000,
-        FROM + b"Content-Length: 99999999\n\n" + b"\n\nFrom x 10:30\nContent-Length: 9\n" * 20_000,
+        b"From \n" * 40_000,
+        b"From a@b 10:30\n" * 20_000,
+        FROM + b"Content-Length: 99999999\n\n" + b"\n\nFrom x 10:30\nContent-Length: 9\n" * 10_000,
         b"From " + b"x" * 2_000_000,
     ):
         list(mbox_split.spans(io.BytesIO(data)))
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 2
