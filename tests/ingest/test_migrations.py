@@ -87,3 +87,34 @@ def test_the_library_is_private(tmp_path: Path) -> None:
     with Library.open(tmp_path / "library.db") as library:
         library.connection.execute("CREATE TABLE x (y)")
         assert {file.stat().st_mode & 0o077 for file in tmp_path.iterdir()} == {0}
+
+
+def test_mail_of_an_older_library_gets_its_threads_and_hashes(tmp_path: Path) -> None:
+    old = _open(tmp_path / "old.db")
+    migrate(old, tmp_path / "old.db", STEPS[:5])
+    old.execute(
+        "INSERT INTO contents (id, sha256, size, state, reader, read_at, last_ref, kind, status, reason, documents, pages,"
+        " locked) VALUES (1, 'x', 0, 'done', '0.1', '', 3, 'mailbox', 'read', '', 3, 2, 0)"
+    )
+    old.execute("INSERT INTO files (path, size, mtime_ns, content_id) VALUES ('/case/box.mbox', 0, 0, 1)")
+    old.execute("INSERT INTO collection_files VALUES (1, 1)")
+    meta = '{"from":"Ines <i@x>","date":"2026-03-02T10:00:00+01:00","message_id":"1@x"}'
+    answer = '{"from":"Pavel <p@x>","date":"2026-03-03T10:00:00+01:00","message_id":"2@x","in_reply_to":"1@x"}'
+    rows = [(1, None, "", "mailbox", "{}"), (2, 1, "#1", "message", meta), (3, 1, "#2", "message", answer)]
+    old.executemany(
+        "INSERT INTO documents VALUES (?, 1, ?, ?, ?, '', 'read', '', '', 0, ?, 1, 10)",
+        rows,
+    )
+    page = (
+        "INSERT INTO pages (document_id, number, label, text, parts, flags, extractor, score)"
+        " VALUES (?, 1, '', ?, ?, '[]', '', 1)"
+    )
+    old.execute(page, (2, "From: Ines\n\nThe berth.", '[["header",0,10]]'))
+    old.execute(page, (3, "From: Pavel\n\nYes.", '[["header",0,11]]'))
+    old.close()
+    with Library.open(tmp_path / "old.db") as library:
+        _, first, second = library.documents()
+        assert first.thread == second.thread is not None
+        assert (first.date, first.dated) == ("2026-03-02T10:00:00+01:00", "message")
+        assert first.identity.startswith("1@x ")
+        assert [page.text for page in library.pages(first.id)] == ["From: Ines\n\nThe berth."]
