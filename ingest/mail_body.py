@@ -10,6 +10,7 @@ from unabridged.ingest import charset, cms, html, mail_forms, mapi_letter, mime,
 from unabridged.ingest.headers import line
 from unabridged.ingest.letter import Attachment, Content
 from unabridged.ingest.limits import Limits
+from unabridged.ingest.magic import binary
 from unabridged.ingest.mail_text import sealed, text
 from unabridged.ingest.mime import Entity
 from unabridged.ingest.normalise import normalise
@@ -25,6 +26,7 @@ _INNER_TEXT = frozenset({"message/delivery-status", "text/rfc822-headers", "mess
 _TEXTS = frozenset({"text/plain", "text/html", "text/enriched", "text/x-plain"})
 _MESSAGES = frozenset({"message/rfc822", "message/global", "message/news"})
 _PART_HEADER = re.compile(r"content-[a-z-]+[ \t]*:", re.I)
+_INVITATION = "invitation.ics"
 _MULTIPARTS = 500  # levels
 
 
@@ -32,6 +34,7 @@ def content(root: Entity, limits: Limits) -> Content:
     """The content of a message."""
     found = Content()
     _Walk(found, limits).run(root)
+    _once(found)
     if not found.has_text():
         _promote(found)
     if not found.texts and not found.attachments and not found.notes and root.kind.startswith("multipart/"):
@@ -140,10 +143,10 @@ class _Walk:
         return entity.kind in _TEXTS and entity.disposition != "attachment" and not entity.filename
 
     def _attach(self, entity: Entity) -> Entity | None:
-        if entity.kind in _MESSAGES:
-            self._message(entity)
-            return None
         data, whole = mime.payload(entity)
+        if entity.kind in _MESSAGES and not _is_file(data):
+            self._message(entity, data, whole)
+            return None
         name = safe_name(entity.filename) or _unnamed(entity)
         if why := self._apart(entity):
             self.found.notes.append(f"attachment {name} {why}")
@@ -158,8 +161,7 @@ class _Walk:
             self.found.attachments.append(Attachment(name, data, entity.parameters.get("charset", "")))
         return None
 
-    def _message(self, entity: Entity) -> None:
-        data, whole = mime.payload(entity)
+    def _message(self, entity: Entity, data: bytes, whole: bool) -> None:
         subject = line(mime.parse(data[:65_536]).get("subject"), 80)
         name = safe_name(entity.filename) or f"{safe_name(subject) or 'message'}.eml"
         if not whole:
@@ -200,13 +202,26 @@ class _Walk:
         return mime.parse(opened.content, cap=self.limits.header_bytes)
 
 
+def _is_file(data: bytes) -> bool:
+    """Bytes of another kind under the label of a message."""
+    return data.startswith(b"%PDF-") or binary(data[:4_096], "") is not None
+
+
+def _once(found: Content) -> None:
+    """An invitation that stands beside the text is mostly attached a second time, under its name."""
+    if not any(item.name == _INVITATION for item in found.attachments):
+        return
+    named = {item.data for item in found.attachments if item.name != _INVITATION}
+    found.attachments = [item for item in found.attachments if item.name != _INVITATION or item.data not in named]
+
+
 def _unnamed(entity: Entity) -> str:
     """A name for an attachment that has none, by its type."""
     if entity.kind in ("text/plain", "text/html"):
         return "text"
     main, _, sub = entity.kind.partition("/")
     ends = {
-        "calendar": "invitation.ics",
+        "calendar": _INVITATION,
         "vcard": "contact.vcf",
         "x-vcard": "contact.vcf",
         "pdf": "attachment.pdf",

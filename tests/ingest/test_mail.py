@@ -167,8 +167,24 @@ def test_parts_over_the_limit_are_counted() -> None:
     assert end(items).reason == "more than 10 parts: 41 not read"
 
 
+def test_an_invitation_that_is_attached_again_is_one_document() -> None:
+    invitation = b"\n\nBEGIN:VCALENDAR\nBEGIN:VEVENT\nLOCATION:Room 4\nEND:VCALENDAR"
+    beside = b"Content-Type: text/calendar; method=REQUEST" + invitation
+    inner = b'Content-Type: multipart/alternative; boundary="a"\n\n--a\n\nCome.\n--a\n' + beside + b"\n--a--"
+    items = read("a.eml", _multipart("mixed", inner, b"Content-Type: application/ics; name=invite.ics" + invitation))
+    assert [document.name for document in opened(items)[1:]] == ["invite.ics"]
+
+
+def test_a_file_under_the_label_of_a_message_is_read_as_what_it_is() -> None:
+    attached = b"Content-Type: message/rfc822; name=scan.pdf\n\n" + data(pdf(line("Invoice 4821.")))
+    items = read("a.eml", _multipart("mixed", b"\nSee file.", attached))
+    assert (opened(items)[1].kind, text(items, 1)) == (Kind.PDF, "Invoice 4821.")
+
+
 def test_an_invitation_beside_the_text_is_attached() -> None:
-    invitation = b"Content-Type: text/calendar; method=REQUEST\n\nBEGIN:VCALENDAR\nBEGIN:VEVENT\nLOCATION:Room 4\nEND:VCALENDAR"
+    invitation = (
+        b"Content-Type: text/calendar; method=REQUEST\n\nBEGIN:VCALENDAR\nBEGIN:VEVENT\nLOCATION:Room 4\nEND:VCALENDAR"
+    )
     items = read("a.eml", _multipart("alternative", b"\nPlease come.", invitation))
     assert "Location: Room 4" in text(items, 1)
 
