@@ -45,13 +45,15 @@ _TABLE: dict[int, str | None] = {
     **dict.fromkeys((0xA0, 0x2007, 0x202F), " "),
     0x00: " ",  # a separator in the files that have it; between letters of a broken font the page gate sees it first
 }
-_SPECIAL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\xa0\u2007\u200b\u2028-\u202f\u2060\u2066-\u2069\ufb00-\ufb06\uf000-\uf77a\ufdd0-\ufdef\ufeff\ufff9-\ufffb"
-    "\ufffe\uffff\U0001fffe\U0001ffff\U000e0000-\U000e007f]"
+_SPECIAL = (
+    "\x00-\x08\x0b-\x1f\x7f-\xa0\u2007\u200b\u2028-\u202f\u2060\u2066-\u2069\uf000-\uf77a\ufb00-\ufb06\ufdd0-\ufdef\ufeff"
+    "\ufff9-\ufffb\ufffe\uffff\U0001fffe\U0001ffff\U000e0000-\U000e007f"
 )
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 # Arabic letters in the shape that they have on paper, and their ligatures; not the words and signs among them.
-_SHAPED = re.compile("[\ufb50-\ufbb1\ufbd3-\ufd3d\ufd50-\ufd8f\ufd92-\ufdc7\ufe70-\ufe74\ufe76-\ufefc]+")
+_SHAPES = "\ufb50-\ufbb1\ufbd3-\ufd3d\ufd50-\ufd8f\ufd92-\ufdc7\ufe70-\ufe74\ufe76-\ufefc"
+_SHAPED = re.compile(f"[{_SHAPES}]+")
+_ANY = re.compile(f"[{_SPECIAL}{_SHAPES}\u00ad\ud800-\udfff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SOFT_HYPHEN = re.compile("\u00ad(?:[ \t]*\r?\n[ \t]*)?")
 
@@ -69,12 +71,9 @@ def normalise(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii():
         return text.translate(_TABLE) if _CONTROL.search(text) else text
-    text = mend_surrogates(text)
-    if "\u00ad" in text:
-        text = _SOFT_HYPHEN.sub("", text)
-    if _SPECIAL.search(text):
-        text = text.translate(_TABLE)
-    if _SHAPED.search(text):
+    if _ANY.search(text):
+        text = mend_surrogates(text)
+        text = _SOFT_HYPHEN.sub("", text).translate(_TABLE)
         text = _SHAPED.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 

@@ -16,7 +16,7 @@ from unabridged.ingest.pdf_open import Pdf, open_pdf
 from unabridged.ingest.pdf_page import PageText, page_text
 from unabridged.ingest.reading import Place, Reading, Source, spoken
 
-_USELESS = 4  # pages in a row for which pypdf did no better: it is asked no more
+_USELESS, _AGAIN = 2, 8  # pages in a row for which pypdf did no better: it is asked for each eighth then
 _EMPTY = PageText("", "", 0, 0, 0.0, 0)
 
 
@@ -154,7 +154,10 @@ def _best(
     text, score = normalise(raw.visible[: limit + 1]).strip(), quality.score(raw.visible[:limit])
     good = loaded and (score >= quality.GOOD or not (text or pdf.damaged))
     good = good or bool(raw.hidden)  # which pypdf would not tell from the rest
-    if good or progress.useless >= _USELESS:
+    if good:
+        return text, score, progress.versions[0]
+    if progress.useless >= _USELESS and progress.useless % _AGAIN:
+        progress.useless += 1
         return text, score, progress.versions[0]
     other = pdf.text(number)[: limit + 1]
     other_score = quality.score(other)

@@ -67,11 +67,11 @@ def _suspect(glyphs: Glyphs, text: str, lines: Sequence[tuple[int, int]]) -> boo
         return True
     step = max(1, len(lines) // _LOOKED_AT)
     looked = lines[step // 2 :: step][:_LOOKED_AT]
-    places = Counter(place for line in looked[::2] for place in _gaps(glyphs, text, line))
+    places = Counter(place for line in looked[::3] for place in _gaps(glyphs, text, line))
     if not places:
         return False
-    places.update(place for line in looked[1::2] for place in _gaps(glyphs, text, line))
-    return max(places.values()) >= max(3, len(looked) // 4)
+    places.update(place for line in looked[1::3] + looked[2::3] for place in _gaps(glyphs, text, line))
+    return max(places.values()) >= max(3, len(looked) // 3)
 
 
 def _gaps(glyphs: Glyphs, text: str, line: tuple[int, int]) -> set[int]:

@@ -60,7 +60,13 @@ class Walk:
 
     def __init__(self, layers: bool) -> None:
         self.seen = Seen()
-        self._calls = calls()
+        self._calls = known = calls()
+        self._asked = (
+            known.PageObj_GetBounds,
+            known.PageObj_GetFillColor,
+            known.TextObj_GetTextRenderMode,
+            known.PageObj_GetClipPath,
+        )
         self._layers = layers
         self._rgba = Cells(4, ctypes.c_uint)
         self._edges = Cells(4)
@@ -88,11 +94,7 @@ class Walk:
         self._order += 1
         kind = self._calls.PageObj_GetType(item)
         if kind == _TEXT:
-            colour, box = self._colour(item), self._bounds(item, matrix)
-            if why := self._suspicion(item, matrix, colour, box):
-                self.seen.suspects.append(Suspect(why, item, box))
-            else:
-                self._texts.append((self._order, item, box, colour))
+            self._text(item, matrix)
         elif kind == _IMAGE:
             self._image(item, matrix)
         elif kind == _FORM and level < _LEVELS:
@@ -104,13 +106,32 @@ class Walk:
         elif kind == _PATH:
             self._path(item, matrix)
 
+    def _text(self, item: int, matrix: Matrix) -> None:
+        # Most objects are texts, and most of the walk's time is spent here.
+        bounds, fill, mode, path = self._asked
+        if matrix is _IDENTITY:
+            bounds(item, *self._edges.at)
+            one, two, three, four = self._edges.cells
+            box = one.value, two.value, three.value, four.value
+        else:
+            box = self._bounds(item, matrix)
+        colour = 0
+        if fill(item, *self._rgba.at):
+            red, green, blue, alpha = self._rgba.cells
+            colour = -1 if alpha.value < 8 else red.value << 16 | green.value << 8 | blue.value
+        why = "unseen" if mode(item) in _UNSEEN else self._suspicion(item, matrix, colour, box)
+        if not why and self._calls.ClipPath_CountPaths(clip := path(item)) > 0 and self._clipped(item, clip):
+            why = "clipped"
+        if why:
+            self.seen.suspects.append(Suspect(why, item, box))
+        else:
+            self._texts.append((self._order, item, box, colour))
+
     def _suspicion(self, item: int, matrix: Matrix, colour: int, box: Box) -> str:
         left, bottom, right, top = box
         page = self._page
         if left > page[2] or right < page[0] or bottom > page[3] or top < page[1]:
             return "off"
-        if self._calls.TextObj_GetTextRenderMode(item) in _UNSEEN:
-            return "unseen"
         if colour < 0:
             return "clear"
         if colour >= _PALEST and colour & 255 >= _PALE and colour >> 8 & 255 >= _PALE:
@@ -120,8 +141,7 @@ class Walk:
         # A dash is low as well, so the box is not enough.
         if (top - bottom < _TINY or right - left < _TINY) and self._height(item, matrix) < _TINY:
             return "tiny"
-        path = self._calls.PageObj_GetClipPath(item)
-        return "clipped" if path and self._clipped(item, path) else ""
+        return ""
 
     def _height(self, item: int, matrix: Matrix) -> float:
         """Of the font, in points, whichever way it stands."""
@@ -147,11 +167,9 @@ class Walk:
 
     def _clipped(self, item: int, path: int) -> bool:
         """A clip path that leaves the text's middle out, by the boxes of its parts."""
-        count = self._calls.ClipPath_CountPaths(path)
-        if count <= 0:
-            return False
         box = self._bounds(item, _IDENTITY)
-        return any((clip := self._clip(path, index)) and not covers(clip, box) for index in range(min(count, 4)))
+        parts = range(min(self._calls.ClipPath_CountPaths(path), 4))
+        return any((clip := self._clip(path, index)) and not covers(clip, box) for index in parts)
 
     def _clip(self, path: int, index: int) -> Box | None:
         """The box of a simple part of a clip path."""

@@ -11,6 +11,7 @@ BAD = 0.5  # below it the page is flagged as garbled
 
 _GLYPHS = re.compile(r"/[cg]\d+|/[A-Z]?\d{2,}(?=/)|\(cid:\d+\)|/(?:uni|glyph|gid)[0-9A-Fa-f]+")
 _BROKEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff\ud800-\udfff\U000f0000-\U0010fffd]")
+_CODE = re.compile(r"://|www\.|[@\\{}=_<>|]")
 _LETTER = re.compile("[A-Za-z]")
 _NO_LETTERS = bytes(code for code in range(256) if not chr(code).isalpha() or code > 127)
 _NO_VOWELS = bytes(code for code in range(256) if chr(code) not in "AEIOUYaeiouy")
@@ -28,6 +29,7 @@ _SCRIPTS = (
     "\u1200-\u139f",
     "\u13a0-\u1aff",
 )
+_OTHER = re.compile(f"[{''.join(_SCRIPTS[1:])}]")
 _CHANGE = re.compile(
     "|".join(f"[{one}](?=[{''.join(other for other in _SCRIPTS if other != one)}])" for one in _SCRIPTS)
 )
@@ -68,8 +70,8 @@ def _spacing(text: str, letters: int) -> float:
 
 
 def _address(word: str) -> bool:
-    """Web addresses, paths and leaders ("....") are long and right."""
-    return "://" in word or "www." in word or "...." in word or word.count("/") > 2 or "@" in word
+    """Web addresses, paths, code and leaders ("....") are long and right."""
+    return word.count("/") > 2 or "...." in word or _CODE.search(word) is not None
 
 
 def _alphabet(latin: bytes, letters: int) -> float:
@@ -83,7 +85,7 @@ def _alphabet(latin: bytes, letters: int) -> float:
 def _scripts(text: str) -> float:
     """Words of several scripts are glyphs that were mapped at random, as are Greek letters in words on a page of Arabic
     or Hebrew."""
-    if text.isascii():
+    if text.isascii() or not _OTHER.search(text):
         return 1.0
     changes = len(_CHANGE.findall(text))
     if _RTL.search(text):
