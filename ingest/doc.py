@@ -3,11 +3,13 @@
 Hidden and deleted text is kept apart. The numbers of lists are not computed; "# " stands before headings.
 """
 
+import re
 import struct
 from collections.abc import Iterator
 from typing import Any
 
-from unabridged.ingest.doc_file import DELETED, HIDDEN, PAGE_BEFORE, ROW_END, DocFile
+from unabridged.ingest import charset
+from unabridged.ingest.doc_file import DELETED, HIDDEN, PAGE_BEFORE, ROW_END, DocFile, old_pieces
 from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
 from unabridged.ingest.normalise import one_line
 from unabridged.ingest.ole import stream
@@ -25,6 +27,7 @@ _NOTES = (("footnote", 2, 2, 3), ("comment", 4, 30, 5), ("endnote", 46, 2, 47))
 _HEADERS = 11
 _BEGIN, _SEPARATE, _END = "\x13", "\x14", "\x15"  # of a field
 _GLYPHS = {"\x0b": "\n", "\x1e": "-", "\x1f": "", "\xa0": " ", "\t": "\t", "\x0e": "\n"}
+_INSTRUCTION = re.compile("\x13[^\x13-\x15]*[\x14\x15]|[\x13-\x15]")
 _DRAIN = 20_000  # characters
 
 
@@ -51,11 +54,7 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
     )
     pager = Pager(ref, reading.limits, EXTRACTOR)
     if version < _WORD_97:
-        if flags & _FAST_SAVED:
-            reason = "a Word 6 or 95 document that was fast-saved: save it as .docx"
-            yield Closed(ref=ref, status=Status.UNSUPPORTED, reason=reason)
-            return
-        _old(data, pager)
+        _old(data, bool(flags & _FAST_SAVED), pager)
     else:
         table = stream(container, "1Table" if flags & _TABLE_1 else "0Table", reading.limits.file_bytes)
         told = _Told(DocFile(data, table), pager)
@@ -70,10 +69,15 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
 
 
-def _old(data: bytes, pager: Pager) -> None:
-    """Word 6 and 95: one stretch of text in the code page of Windows."""
+def _old(data: bytes, fast_saved: bool, pager: Pager) -> None:
+    """Word 6 and 95: text in a code page of Windows, in one stretch, or in pieces where it was saved fast."""
     begin, end = struct.unpack_from("<2I", data, 0x18)
-    for text in data[begin:end].decode("cp1252", "replace").split("\r"):
+    stretches = [(begin, end)]
+    if fast_saved and len(data) >= 0x168:
+        place, size = struct.unpack_from("<2I", data, 0x160)
+        stretches = old_pieces(data[place : place + size])
+    whole = b"".join(data[low:high] for low, high in stretches)
+    for text in _INSTRUCTION.sub("", charset.decode(whole).text).split("\r"):
         pager.add("".join(_GLYPHS.get(char, char if char >= " " else " ") for char in text), "\n\n")
 
 

@@ -163,3 +163,18 @@ def properties(data: bytes) -> Iterator[tuple[int, int]]:
             size = 1 + value if number != 0xD608 else 1 + int.from_bytes(data[at + 2 : at + 4], "little")
         yield number, value
         at += 2 + size
+
+
+def old_pieces(clx: bytes) -> list[tuple[int, int]]:
+    """Where the pieces of a document of Word 6 or 95 lie in its stream: one byte a character."""
+    at = 0
+    while at + 3 <= len(clx) and clx[at] == 1:
+        at += 3 + int.from_bytes(clx[at + 1 : at + 3], "little")
+    plc = clx[at + 5 :] if clx[at : at + 1] == b"\x02" else b""
+    count = max(0, (len(plc) - 4) // 12)
+    starts = struct.unpack_from(f"<{count + 1}I", plc) if count else ()
+    pieces = []
+    for n in range(count):
+        (place,) = struct.unpack_from("<I", plc, 4 * (count + 1) + 8 * n + 2)
+        pieces.append((place, place + max(0, starts[n + 1] - starts[n])))
+    return pieces

@@ -49,7 +49,7 @@ def decrypted(data: bytes, passwords: tuple[str, ...]) -> bytes | None:
                 return out.getvalue()  # the right password of a damaged document
             continue
         except Exception as error:  # whatever damage causes comes through; so does a password that is not checked
-            if "password" in str(error).lower():
+            if "password" in str(error).lower() or password == _BUILT_IN:
                 continue
             reason = f"encrypted, and damaged or in a way that is not read ({type(error).__name__}: {str(error)[:200]})"
             raise Unreadable(Status.DAMAGED, reason) from error

@@ -44,7 +44,10 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         _page(number, slide, pager)
         yield from pager.take()
     reason = "; ".join(filter(None, [file.cut, pager.cut()]))
-    if not pager.characters:
+    if not slides:
+        reason = "no slides found in it: of PowerPoint 95 or older, or damaged; save it as .pptx"
+        yield Closed(ref=ref, status=Status.UNSUPPORTED, reason=reason)
+    elif not pager.characters:
         yield Closed(ref=ref, status=Status.NO_TEXT, reason="no text in it")
     else:
         yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)

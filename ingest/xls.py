@@ -21,14 +21,10 @@ _DRAIN = 500  # rows
 
 def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     """The workbook. Raises Unreadable."""
-    import xlrd
-
     limit = reading.limits.file_bytes
     data = stream(container, "Workbook", limit) or stream(container, "Book", limit)
     try:
-        book = xlrd.open_workbook(
-            file_contents=data, formatting_info=True, on_demand=True, ragged_rows=True, logfile=io.StringIO()
-        )
+        book = _opened(data)
     except Exception as error:  # xlrd lets whatever a damaged record causes through
         if "encrypted" in str(error):
             yield from opened_again(source, reading, place)
@@ -52,13 +48,15 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
     for index in range(book.nsheets):
         name = one_line(book.sheet_names()[index], 100)
         try:
-            yield from _sheet(book, index, name, pager)
+            sheet = _loaded(book, data, index)
+            yield from _sheet(book, sheet, name, pager)
         except (Unreadable, MemoryError):
             raise
         except Exception as error:  # as above
             notes.append(f"sheet {name} is damaged ({type(error).__name__})")
         pager.close()
         yield from pager.take()
+        book.unload_sheet(index)
     reason = "; ".join(filter(None, [*notes, pager.cut()]))
     if not pager.characters:
         yield Closed(ref=ref, status=Status.DAMAGED if notes else Status.NO_TEXT, reason=reason or "no cell is filled")
@@ -66,8 +64,29 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
 
 
-def _sheet(book: Any, index: int, name: str, pager: Pager) -> Iterator[Item]:
-    sheet = book.sheet_by_index(index)
+def _opened(data: bytes, formats: bool = True) -> Any:
+    """The workbook, with the formats of its cells, or without where they are damaged."""
+    import xlrd
+
+    try:
+        return xlrd.open_workbook(
+            file_contents=data, formatting_info=formats, on_demand=True, ragged_rows=True, logfile=io.StringIO()
+        )
+    except Exception as error:
+        if not formats or "encrypted" in str(error):
+            raise
+        return _opened(data, formats=False)
+
+
+def _loaded(book: Any, data: bytes, index: int) -> Any:
+    """A sheet; without formats where those are damaged."""
+    try:
+        return book.sheet_by_index(index)
+    except Exception:
+        return _opened(data, formats=False).sheet_by_index(index)
+
+
+def _sheet(book: Any, sheet: Any, name: str, pager: Pager) -> Iterator[Item]:
     label = f"hidden sheet {name}" if sheet.visibility else f"sheet {name}"
     pager.label = label
     if sheet.visibility:
@@ -90,7 +109,6 @@ def _sheet(book: Any, index: int, name: str, pager: Pager) -> Iterator[Item]:
         for remark in rest:
             pager.aside(PartKind.NOTE, remark)
     table.finish()
-    book.unload_sheet(index)
 
 
 def _remark(row: int, at: int, note: Any) -> str:

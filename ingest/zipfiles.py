@@ -63,8 +63,9 @@ class Zip:
         self._file = file
         self._passwords = list(passwords)
         entries, self.damage = directory(file, MEMBERS)
-        if entries is None:
-            entries = salvage(file, MEMBERS)
+        if entries is None or self.damage:
+            found = salvage(file, MEMBERS)
+            entries = found if entries is None or found.total > entries.total else entries
         self.left_out = max(0, entries.total - len(entries.found))
         self.members = _named(entries.found)
         self._by_name = {member.name.casefold(): member for member in reversed(self.members)}
