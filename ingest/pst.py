@@ -87,8 +87,11 @@ def _messages(mailbox: Any, lost: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _each(parent: Any, what: str, where: str, lost: list[str]) -> Iterator[Any]:
+    counted = getattr(parent, f"get_number_of_{what}s", None)
+    if counted is None:
+        return  # an item of another kind
     try:
-        count = getattr(parent, f"get_number_of_{what}s")()
+        count = counted()
     except _ERRORS as error:
         lost.append(f"{where or 'the mailbox'}: {_first_line(error)}")
         return
