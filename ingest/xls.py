@@ -19,10 +19,21 @@ _TEXT, _NUMBER, _DATE, _BOOLEAN, _ERROR = 1, 2, 3, 4, 5
 _DRAIN = 500  # rows
 
 
+def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
+    """A workbook of Excel 2 to 4, which had no container. Raises Unreadable."""
+    return _workbook(source.data, ("", {}), source, reading, place)
+
+
 def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> Iterator[Item]:
-    """The workbook. Raises Unreadable."""
+    """The workbook in a container. Raises Unreadable."""
     limit = reading.limits.file_bytes
     data = stream(container, "Workbook", limit) or stream(container, "Book", limit)
+    return _workbook(data, facts(container), source, reading, place)
+
+
+def _workbook(
+    data: bytes, about: tuple[str, dict[str, str]], source: Source, reading: Reading, place: Place
+) -> Iterator[Item]:
     try:
         book = _opened(data)
     except Exception as error:  # xlrd lets whatever a damaged record causes through
@@ -32,7 +43,7 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         reason = f"a damaged Excel workbook ({type(error).__name__}: {one_line(str(error), 200)})"
         raise Unreadable(Status.DAMAGED, reason) from error
     ref = reading.ref()
-    title, meta = facts(container)
+    title, meta = about
     yield Opened(
         ref=ref,
         parent=place.parent,

@@ -10,6 +10,8 @@ from unabridged.ingest.pager import Pager
 from unabridged.ingest.table import Table, column
 
 _COLUMNS = 16_384
+_CELL = 32_767  # characters: Excel's own limit
+_ROW = 500_000
 _NAMED = 30  # stretches of hidden rows that are named
 
 
@@ -128,7 +130,7 @@ class Rows:
         self._codes: dict[str | None, str] = {}
         self._columns: dict[str, int] = {}
         self._cells: list[str] = []
-        self._at = 0
+        self._at = self._filled = 0
         self._type = self._style = ""
         self._value: list[str] = []
         self._formula: list[str] = []
@@ -148,7 +150,7 @@ class Rows:
         elif name == "row":
             stated = attributes.get("r", "")
             self.number = int(stated) if stated.isdecimal() and len(stated) < 9 else self.number + 1
-            self._cells = []
+            self._cells, self._filled = [], 0
             if attributes.get("hidden") in ("1", "true"):
                 self._hide(self.number)
         elif name == "col" and attributes.get("hidden") in ("1", "true"):
@@ -196,7 +198,12 @@ class Rows:
         return found - 1
 
     def _put(self) -> None:
-        text = self._shown()
+        text = self._shown()[: _CELL + 1]
+        self._filled += len(text)
+        if len(text) > _CELL or self._filled > _ROW:
+            # Made to harm: one text that is meant by thousands of cells.
+            self._pager.left_out += len(text)
+            return
         if not text:
             return
         cells = self._cells

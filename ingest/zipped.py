@@ -45,7 +45,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     """The document that the file is, or the files of an archive. Raises Unreadable."""
     archive = Zip(source.file or io.BytesIO(source.data), reading.passwords)
     if archive.damage and not archive.members:
-        raise Unreadable(Status.DAMAGED, f"a ZIP file that is {archive.damage}; none was found")
+        raise Unreadable(Status.DAMAGED, "damaged: it begins as no file of its name does, and holds no part of one")
     name = sort(archive)
     if " " in name:
         raise Unreadable(Status.UNSUPPORTED, f"{name}: not read")
