@@ -93,8 +93,8 @@ def test_mail_of_an_older_library_gets_its_threads_and_hashes(tmp_path: Path) ->
     old = _open(tmp_path / "old.db")
     migrate(old, tmp_path / "old.db", STEPS[:5])
     old.execute(
-        "INSERT INTO contents (id, sha256, size, state, reader, read_at, last_ref, kind, status, reason, documents, pages,"
-        " locked) VALUES (1, 'x', 0, 'done', '0.1', '', 3, 'mailbox', 'read', '', 3, 2, 0)"
+        "INSERT INTO contents (id, sha256, size, state, reader, read_at, last_ref, kind, status, reason, documents,"
+        " pages, locked) VALUES (1, 'x', 0, 'done', '0.1', '', 3, 'mailbox', 'read', '', 3, 2, 0)"
     )
     old.execute("INSERT INTO files (path, size, mtime_ns, content_id) VALUES ('/case/box.mbox', 0, 0, 1)")
     old.execute("INSERT INTO collection_files VALUES (1, 1)")
