@@ -5,6 +5,7 @@ they lie. What was deleted and is still there comes last, in the folder "(delete
 """
 
 import io
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -53,7 +54,8 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     if number:
         yield Closed(ref=ref, status=Status.PARTIAL if lost else Status.READ, reason=reason)
     else:
-        yield Closed(ref=ref, status=Status.NO_TEXT, reason=reason or "a mailbox without messages")
+        status = Status.DAMAGED if lost else Status.NO_TEXT
+        yield Closed(ref=ref, status=status, reason=reason or "a mailbox without messages")
 
 
 def _opened(source: Source) -> Any:
@@ -67,7 +69,7 @@ def _opened(source: Source) -> Any:
         mailbox.open_file_object(source.file or io.BytesIO(source.data))
         mailbox.get_root_folder()
     except _ERRORS as error:
-        reason = f"an Outlook mailbox that cannot be opened: {_first_line(error)}"
+        reason = f"an Outlook mailbox that cannot be opened ({_first_line(error)}): Outlook's scanpst may repair it"
         raise Unreadable(Status.DAMAGED, reason) from error
     return mailbox
 
@@ -190,5 +192,5 @@ def _put(record: Record, entry: Any, names: Names) -> None:
 
 
 def _first_line(error: BaseException) -> str:
-    """libpff tells the way through its functions; the first words are enough."""
-    return str(error).split(". ")[0].split("\n")[0][:120]
+    """libpff tells the way through its functions; what the first could not do is enough."""
+    return re.sub(r"^pypff_\w+: |\..*", "", str(error).split("\n")[0])[:120]
