@@ -50,7 +50,8 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     for number, span in enumerate(spans(file), 1):
         if number <= skip:
             continue
-        reading.fresh()
+        if place.depth <= 1:  # a mailbox on the disk, or in an archive there; deeper ones share what is left
+            reading.fresh()
         raw = _raw(file, span, reading.limits.message_bytes)
         dated = (dates.iso(raw.line.decode("ascii", "replace"))[0], "mbox From line")
         inner = Source(str(number), raw.data, kind=Kind.MESSAGE, dated=(dated, *source.dated))

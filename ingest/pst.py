@@ -45,7 +45,8 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     for number, (folder, message) in enumerate(_messages(mailbox, lost), 1):
         if number <= skip:
             continue
-        reading.fresh()
+        if place.depth <= 1:  # a mailbox on the disk, or in an archive there; deeper ones share what is left
+            reading.fresh()
         where = Place(parent=ref, depth=place.depth + 1, meta={"folder": folder} if folder else {})
         inner = Source(str(number), kind=Kind.MESSAGE)
         read_one = partial(mapi_letter.read, partial(_record, message, names, reading.limits))
