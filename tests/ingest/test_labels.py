@@ -2,8 +2,10 @@
 without."""
 
 import time
+from pathlib import Path
 
 import pytest
+from tests.ingest.made import pages, read
 
 from unabridged.ingest.document import PartKind
 from unabridged.ingest.labels import body_hash, label
@@ -251,3 +253,25 @@ def test_the_hash_of_a_body_forgets_footers_and_white_space_only() -> None:
     assert body_hash(meta, plain, label(plain)) == body_hash(meta, listed, label(listed))
     assert body_hash(meta, plain, ()) != body_hash(meta, "The berth is taken.", ())
     assert body_hash(meta, plain, ()) != body_hash({**meta, "subject": "[list] x"}, plain, ())
+
+
+TALON = {
+    "tl_android.eml": ("attribution", "quoted"),
+    "tl_apple_mail.eml": ("attribution", "quoted"),
+    "tl_gmail.eml": ("attribution", "quoted"),
+    "tl_hotmail.eml": ("quoted",),
+    "tl_iphone.eml": ("signature", "attribution", "quoted"),
+    "tl_outlook.eml": ("attribution", "quoted"),
+    "tl_thunderbird.eml": ("attribution", "quoted"),
+    "tl_yahoo.eml": ("attribution", "quoted"),
+}
+
+
+@pytest.mark.parametrize("name", TALON)
+def test_client_samples_are_labelled_and_only_the_answer_is_own(name: str, shared_data: Path) -> None:
+    (page,) = pages(read(name, (shared_data / "ingest" / "mail" / name).read_bytes()))
+    assert tuple(part.kind.value for part in page.parts) == ("header", *TALON[name])
+    text = page.text
+    for part in reversed(page.parts):
+        text = text[: part.start] + text[part.end :]
+    assert text.strip() == "Hello"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.ingest.letters import letter, store, threads
+from tests.ingest.letters import add_files, letter, store, threads
 
 from unabridged.ingest import messages
 from unabridged.ingest.database import transaction
@@ -216,3 +216,22 @@ def test_a_mailbox_is_joined_in_time_that_grows_with_it(library: Library) -> Non
     )
     assert len(_threads(library)) == 1
     assert time.process_time() - began < 20
+
+
+def test_the_mailboxes_of_the_collection_are_joined_as_their_author_says(library: Library, shared_data: Path) -> None:
+    add_files(
+        library, *(shared_data / "ingest" / "made" / name for name in ("mbox_threads.mbox", "mbox_dup_msgid.mbox"))
+    )
+    rows = [row for row in library.documents() if row.thread is not None]
+    groups: dict[int | None, list[str]] = {}
+    for row in rows:
+        groups.setdefault(row.thread, []).append(row.path.rpartition("/")[2].removeprefix("mbox_"))
+    assert list(groups.values()) == [
+        ["dup_msgid.mbox#1", "dup_msgid.mbox#2", "dup_msgid.mbox#3", "dup_msgid.mbox#4"],
+        ["threads.mbox#1", "threads.mbox#2", "threads.mbox#3", "threads.mbox#4"],
+        ["threads.mbox#5"],
+        ["threads.mbox#6", "threads.mbox#7"],
+    ]
+    copies = [row.identity for row in rows[:4]]
+    assert copies[0] == copies[1]
+    assert len(set(copies)) == 3
