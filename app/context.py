@@ -63,6 +63,8 @@ class Section:
     ids: "array[int]" = field(repr=False)
     repeated: int = 0
     """Tokens of quotations that were left out of it."""
+    of: int = 1
+    """How many sections its document has."""
 
     def __len__(self) -> int:
         return len(self.ids)

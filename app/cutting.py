@@ -105,7 +105,8 @@ class _Cutter:
         elif self._repeated and self._sections:
             last = self._sections[-1]
             self._sections[-1] = replace(last, repeated=last.repeated + self._repeated)
-        return self._sections
+        count = len(self._sections)
+        return [replace(section, of=count) for section in self._sections] if count > 1 else self._sections
 
     def _run(self, page: "PageTokens", first: int, last: int) -> None:
         if any(self._stretch) and self._filled + self._cost(last - first) > self._room:

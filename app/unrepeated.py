@@ -29,7 +29,7 @@ def without_repeats(chosen: Sequence[Section], library: "Library", cut: Cut) -> 
     documents = {section.document.id: section.document for section in chosen}
     if len(documents) < 2:
         return list(chosen)
-    whole = {number for number, row in documents.items() if there[number] == len(cut(row, ()))}
+    whole = {section.document.id for section in chosen if there[section.document.id] == section.of}
     messages = [number for number in whole if documents[number].kind is Kind.MESSAGE]
     present = {documents[number].identity for number in messages}
     anew: dict[int, list[Section]] = {}
