@@ -84,7 +84,7 @@ _BLOCKS = frozenset(
 _SPACED = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "table", "ul", "ol", "dl", "hr"])
 _HIDDEN = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|opacity\s*:\s*0(?:\.0+)?\s*(?:;|$)|font-size\s*:\s*[01](?:px|pt|em)?\s*(?:;|$)"
-    r"|mso-hide\s*:\s*all",
+    r"|mso-hide\s*:\s*all|(?:left|top|text-indent)\s*:\s*-\d{4,}(?:\.\d+)?px",
     re.I,
 )
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.\-]+)", re.I)

@@ -19,6 +19,8 @@ def test_hidden_text_is_kept_apart() -> None:
     page = render('<p>seen<div style="display: none">pre<b>header</b></div><span hidden>more</span><p>end')
     assert page.text == "seen\n\nend"
     assert page.hidden == "preheader\n\nmore"
+    page = render('<p>seen<p style="position:absolute; left:-9999px">far off<p style="left:-12px">near')
+    assert (page.text, page.hidden) == ("seen\n\nnear", "far off")
 
 
 def test_quotations_of_mail_are_marked() -> None:
