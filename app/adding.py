@@ -72,6 +72,7 @@ def options_of(settings: IngestSettings) -> "AddOptions":
         ocr=settings.ocr,
         ocr_languages=settings.ocr_languages,
         ocr_seconds=settings.ocr_seconds,
+        idle_seconds=max(240.0, 4.0 * settings.ocr_seconds),  # a page of several engines on a busy machine
     )
     return AddOptions(limits=limits, jobs=settings.workers)
 

@@ -21,7 +21,7 @@ def look(settings: "Settings | None") -> Finding:
     if "tesseract" not in engines:
         from unabridged.ingest import ocr_rapid
 
-        text = f"{ocr_rapid.version()}: Latin, Greek, Chinese and Japanese letters"
+        text = f"{ocr_rapid.version()}: Latin, Chinese and Japanese letters"
         return Finding(check="ocr", level="ok", text=text)
     return _tesseract(settings.ingest.ocr_languages if settings else (), len(engines) > 1)
 

@@ -1,6 +1,6 @@
 """Recognition by RapidOCR: PP-OCR models that come in its package, run by onnxruntime, in this process.
 
-Tested with rapidocr 3.10. One model reads Latin, Greek, Chinese and Japanese; it has no Cyrillic, Arabic or Hebrew.
+Tested with rapidocr 3.10. One model reads Latin, Chinese and Japanese; it has no Cyrillic, Arabic or Hebrew, and half of Greek.
 Lines are recognised one at a time and found in an image of at most 1,280 pixels a side: so it takes 500 MB, and 1.2 GB
 of address space. It is loaded with the first page and stays.
 """
@@ -15,7 +15,7 @@ from unabridged.ingest.ocr_image import Gray
 from unabridged.ingest.ocr_order import Box, in_order
 
 _FINDING = 1_280  # pixels of the longer side in which lines are looked for
-_READING = 4_000  # and of the image that they are read in
+_READING = 3_600  # and of the image that they are read in
 _DOUBT = 0.85  # clean print has 0.97 and more, print that stands on its head 0.9
 _PERHAPS_TURNED = 0.94
 _THREADS = {
@@ -44,7 +44,8 @@ def _looked(pixels: Any) -> tuple[Recognised, bool]:
     import numpy as np
 
     try:
-        found = _engine()(np.repeat(pixels[:, :, None], 3, axis=2))
+        # Its classifier turns level lines of print on their heads now and then.
+        found = _engine()(np.repeat(pixels[:, :, None], 3, axis=2), use_cls=False)
     except MemoryError:
         raise
     except Exception as error:  # onnxruntime raises classes of its own, and bad_alloc as RuntimeException

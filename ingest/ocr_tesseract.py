@@ -22,7 +22,7 @@ _AT_ONCE = 6  # languages: each makes a page slower, and more of them are not me
 _NO_LANGUAGES = frozenset({"osd", "equ"})
 _DOUBT = 0.6  # clean print has 0.9 and more
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
-_WAIT = 3  # times the processor time, where the machine is busy
+_WAIT = 2  # times the processor time, where the machine is busy
 _LIST_SECONDS = 30
 _PAGE, _BLOCK, _PARAGRAPH, _LINE, _CONFIDENCE, _TEXT = 1, 2, 3, 4, 10, 11
 
