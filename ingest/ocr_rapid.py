@@ -1,8 +1,8 @@
 """Recognition by RapidOCR: PP-OCR models that come in its package, run by onnxruntime, in this process.
 
-Tested with rapidocr 3.10. One model reads Latin, Chinese and Japanese; it has no Cyrillic, Arabic or Hebrew, and half of Greek.
-Lines are recognised one at a time and found in an image of at most 1,280 pixels a side: so it takes 500 MB, and 1.2 GB
-of address space. It is loaded with the first page and stays.
+Tested with rapidocr 3.10. One model reads Latin, Chinese and Japanese; it has no Cyrillic, Arabic or Hebrew, and half
+of Greek. Lines are recognised one at a time and found in an image of at most 1,280 pixels a side: so it takes 700 MB,
+and 1.4 GB of address space. It is loaded with the first page and stays.
 """
 
 import os
