@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 
+_LOOK_MILLISECONDS = 2
+
+
 class WatchesUsedUp(Exception):
     """The kernel follows no more folders for this user."""
 
@@ -37,11 +40,13 @@ class Notifier:
 
     def changes(self, seconds: float, stop: Event) -> set[str]:
         """Paths to which something happened within the next `seconds`; less where `stop` is set."""
+        # Not within watchfiles, which gathers changes meanwhile, and swallows what a signal's handler raises.
+        stop.wait(seconds)
         if self._notify is None:
-            stop.wait(seconds)
             return set()
-        milliseconds = int(seconds * 1000)
-        found = self._notify.watch(milliseconds, milliseconds // 2, milliseconds, stop)
+        found = self._notify.watch(_LOOK_MILLISECONDS, _LOOK_MILLISECONDS, _LOOK_MILLISECONDS, stop)
+        if found == "signal":
+            raise KeyboardInterrupt
         return set() if isinstance(found, str) else {path for _, path in found}
 
     def close(self) -> None:

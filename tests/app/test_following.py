@@ -1,6 +1,9 @@
 """Folders that are followed: what people do in them is in the library soon, and nothing is read twice."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -108,6 +111,22 @@ def test_a_folder_that_is_emptied_is_said_and_keeps_its_text(library: Library, r
             sleep(0.05)
     assert [one.text for one in following.said if isinstance(one, Notice) and "is empty now" in one.text]
     assert len(library.documents()) == 3
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_command(root: Path, tmp_path: Path, number: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-m", "unabridged", "--data-dir", str(tmp_path / "d"), "add", str(root), "--watch"]
+    # A test may run in the background, where SIGINT is ignored, and what is ignored stays so in a child.
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    ) as process:
+        assert process.stderr is not None
+        while "following 1 folder" not in process.stderr.readline():
+            assert process.poll() is None
+        sleep(0.5)
+        process.send_signal(number)
+        assert process.wait(_SECONDS) == code
 
 
 @pytest.mark.thorough
