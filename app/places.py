@@ -2,8 +2,8 @@
 
 import re
 
-_NAMED = re.compile(r"(?:hidden )?(?:sheet|slide|chapter|part|section|lines?|rows?)\b", re.I)
-_RANGE = re.compile(r"(.*?\b(?:row|line)s?) (\d+)(?:-(\d+))?")
+_NAMED = re.compile(r"(?:hidden )?(?:sheet|slide|chapter|part|section|cells?|lines?|rows?)\b", re.I)
+_RANGE = re.compile(r"(.*?\b(?:row|line|cell)s?) (\d+)(?:-(\d+))?")
 
 
 def is_named(label: str) -> bool:

@@ -44,6 +44,8 @@ def detect(head: bytes, name: str) -> Detected:
         return found
     if is_tar(head[:TAR_BLOCK]):
         return Detected(Kind.ARCHIVE, reader="tarball")
+    if ext == "ipynb":
+        return Detected(Kind.CODE, reader="notebook")
     if is_code(name, ext, head):
         return Detected(Kind.CODE, reader="code")
     if found := _lines(head, ext):

@@ -1,5 +1,7 @@
 """Tables in text files, and text whose lines are cited."""
 
+import json
+
 import pytest
 from tests.ingest.made import end, opened, pages, read, text
 
@@ -75,3 +77,17 @@ def test_binary_data_under_the_name_of_a_text_is_none() -> None:
     for name in ("a.ts", "a.csv", "a.json"):
         assert end(read(name, noise)).status == Status.UNSUPPORTED
     assert end(read("a.csv", b"")).status == Status.NO_TEXT
+
+
+def test_a_notebook_is_its_cells_and_what_they_printed() -> None:
+    picture = {"output_type": "display_data", "data": {"image/png": "A" * 9_000, "text/plain": ["<Figure>"]}}
+    cells = [
+        {"cell_type": "markdown", "source": ["# Wells\n", "deep"]},
+        {"cell_type": "code", "source": "1 + 1", "outputs": [{"output_type": "stream", "text": ["2\n"]}, picture]},
+    ]
+    items = read("a.ipynb", json.dumps({"cells": cells}).encode())
+    (page,) = pages(items)
+    assert page.text == "# Wells\ndeep\n\n1 + 1\n\n2\n\n\n<Figure>\n\n1 pictures in the outputs of cell 2 were left out"
+    assert page.label == "cells 1-2"
+    assert text(read("a.ipynb", b'{"cells": [')) == '{"cells": ['
+    assert end(read("a.ipynb", b"[" * 200_000)).status == Status.READ
