@@ -115,7 +115,6 @@ class _Adding:
             storing.drop_unfinished(connection)
             writes.drop_orphans(connection)
             self._collection = writes.ensure_collection(connection, collection)
-        refresh_index(connection)
         self._scan = Scan(connection, self._collection, fetcher.wants)
         self._filing = Filing(connection, self._collection, tokenizer, fetcher.steps, self._scan.seen)
         self._done = 0
@@ -123,6 +122,8 @@ class _Adding:
     def run(self, paths: Sequence[str | Path], options: AddOptions, jobs: int) -> Iterator[AddItem]:
         """All of it: looks at what lies there, reads what is new, then looks for what is gone."""
         check(options.given.over(Rules()))
+        for done, total in refresh_index(self._connection):
+            yield Progress(done=done, total=total, walked=True, current="the search index", pages=0)
         tops = roots.tops(self._connection, self._collection, paths, options.given)
         scope = None if options.only is None else Scope.of(options.only)
         places = [walk(top.path, top.rules, scope, self._own) for top in tops]

@@ -28,9 +28,8 @@ def reindex(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
     yield total, total
 
 
-def refresh_index(connection: sqlite3.Connection) -> None:
-    """Makes the index anew where another version of `index_text` made it."""
+def refresh_index(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
+    """As `reindex`, where another version of `index_text` made the index."""
     row = connection.execute("SELECT value FROM settings WHERE key = 'index_version'").fetchone()
     if row["value"] != INDEX_VERSION:
-        for _ in reindex(connection):
-            pass
+        yield from reindex(connection)

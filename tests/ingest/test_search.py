@@ -191,6 +191,7 @@ def test_the_index_is_built_anew_when_its_version_changes(library: Library, tmp_
     library.connection.execute("UPDATE settings SET value = '0' WHERE key = 'index_version'")
     library.connection.execute("INSERT INTO page_index (page_index) VALUES ('delete-all')")
     assert library.verify() == ["1 pages are missing in the search index"]
-    refresh_index(library.connection)
+    assert list(refresh_index(library.connection)) == [(0, 1), (1, 1)]
+    assert list(refresh_index(library.connection)) == []
     assert library.verify() == []
     assert library.search("text")
