@@ -242,8 +242,8 @@ def test_parts_are_in_order_without_overlap() -> None:
 )
 def test_time_is_linear_in_the_text(piece: str) -> None:
     began = time.process_time()
-    label(piece * (200_000 // len(piece)))
-    assert time.process_time() - began < 2
+    label(piece * (60_000 // len(piece)))
+    assert time.process_time() - began < 1
 
 
 def test_the_hash_of_a_body_forgets_footers_and_white_space_only() -> None:
