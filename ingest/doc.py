@@ -21,7 +21,7 @@ from unabridged.ingest.word import WordPages
 
 EXTRACTOR = "doc 1"
 _WORD_97 = 0x00C1
-_ENCRYPTED, _TABLE_1, _FAST_SAVED = 0x0100, 0x0200, 0x0004
+_ENCRYPTED, _TABLE_1, _FAST_SAVED, _MIXED = 0x0100, 0x0200, 0x0004, 0x1000
 # Tables of places: where notes are cited, and where their text begins; bytes beside each place.
 _NOTES = (("footnote", 2, 2, 3), ("comment", 4, 30, 5), ("endnote", 46, 2, 47))
 _HEADERS = 11
@@ -53,6 +53,10 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         size=source.size,
     )
     pager = Pager(ref, reading.limits, EXTRACTOR)
+    if version < _WORD_97 and flags & _FAST_SAVED and flags & _MIXED:
+        reason = "a Word 95 document in pieces of one and of two bytes a character: save it as .docx"
+        yield Closed(ref=ref, status=Status.UNSUPPORTED, reason=reason)
+        return
     if version < _WORD_97:
         _old(data, bool(flags & _FAST_SAVED), pager)
     else:
@@ -130,6 +134,8 @@ class _Told:
             if position % _DRAIN == 0:
                 yield
         self._end("".join(line), max(0, self._main - 1), begin, "\r", row)
+        if any(row):
+            self._pages.row(row)
         self._apart(unseen)
         low, high = self._boxes
         for text in self._plain(low, high).split("\n"):

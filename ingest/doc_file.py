@@ -18,6 +18,7 @@ _PAGE = 512
 _COMPRESSED = 0x4000_0000
 _OPERANDS = (1, 1, 2, 4, 2, 2, 0, 3)  # bytes, by the kind that a property's number has
 _VANISH, _DELETED, _ROW_END, _PAGE_BEFORE = 0x083C, 0x0800, 0x2417, 0x2407
+_ELSEWHERE = (0x6645, 0x6646)
 _HEADINGS = range(1, 10)  # styles of these numbers are "heading 1" to "heading 9" in every document
 _CP1252 = [bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in range(256)]
 
@@ -149,7 +150,9 @@ class DocFile:
         style = int.from_bytes(body[:2], "little")
         found = dict(properties(body[2:]))
         value = style if style in _HEADINGS else 0
-        return value | (ROW_END if found.get(_ROW_END) else 0) | (PAGE_BEFORE if found.get(_PAGE_BEFORE) else 0)
+        # Properties too long for their page lie elsewhere: in practice those of a row, at its end.
+        row = found.get(_ROW_END) or any(number in found for number in _ELSEWHERE)
+        return value | (ROW_END if row else 0) | (PAGE_BEFORE if found.get(_PAGE_BEFORE) else 0)
 
 
 def properties(data: bytes) -> Iterator[tuple[int, int]]:
