@@ -190,8 +190,9 @@ def _place(address: bytes) -> tuple[str, bool]:
     if family in (socket.AF_INET, socket.AF_INET6):
         (port,) = struct.unpack_from(">H", address, 2)
         host = ipaddress.ip_address(address[4:8] if family == socket.AF_INET else address[8:24])
-        mapped = getattr(host, "ipv4_mapped", None)
-        return f"{host} port {port}", (mapped or host).is_loopback and port != _DNS
+        # An IPv4 address in IPv6 clothes is told as what it is.
+        host = getattr(host, "ipv4_mapped", None) or host
+        return f"{host} port {port}", host.is_loopback and port != _DNS
     return f"an address of family {family}", False
 
 

@@ -50,6 +50,8 @@ class Installed:
 def archives(tmp_path_factory: pytest.TempPathFactory, keys: Keys) -> list[Path]:
     """The same bundle, built twice."""
     made = []
+    # The sources of this checkout, wherever the environment's own were installed from.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     for name in ("one", "two"):
         out = tmp_path_factory.mktemp(name)
         words = [
@@ -62,7 +64,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory, keys: Keys) -> list[Path]
             "--source",
             str(ROOT),
         ]
-        subprocess.run([*words, "--sign", str(keys.private), "--deb", "--out", str(out)], cwd=ROOT, check=True)
+        subprocess.run([*words, "--sign", str(keys.private), "--out", str(out)], cwd=ROOT, env=environment, check=True)
         made.append(out)
     return made
 
@@ -91,7 +93,7 @@ def alone(words: list[str], environment: dict[str, str]) -> "subprocess.Complete
 def test_two_builds_are_the_same_bytes(archives: list[Path]) -> None:
     files = [sorted(path.name for path in folder.iterdir()) for folder in archives]
     assert files[0] == files[1]
-    assert [name.rpartition("_")[2].rpartition(".")[2] for name in files[0]] == ["tar", "sig", "deb", "sig"]
+    assert [name.rpartition(".")[2] for name in files[0]] == ["tar", "sig"]
     for name in files[0]:
         sums = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for folder in archives]
         assert sums[0] == sums[1], name
