@@ -1,7 +1,8 @@
 """Which texts of a page its reader does not see: those without which the page, drawn, looks the same.
 
 `pdf_walk` names the suspects, and most pages have none. Where it has some the page is drawn small, with and without
-them. Text that is drawn invisibly over the picture of its words is the text layer of a scan, and is there to be read.
+them. Text that is drawn invisibly over the picture of its words, or below one that fills the page, is the text layer of
+a scan, and is there to be read.
 Where a page cannot be drawn in bounds (its size, its images, its time) the places of shapes and images decide.
 """
 
@@ -39,6 +40,8 @@ def hidden(page: Any, seen: Seen) -> set[int]:
             gone = not (_on(seen.images, suspect) and drawn.inked(suspect.box))
         else:
             gone = not drawn.differs(suspect.box)
+            if gone and suspect.why == "covered" and _on(_scans(seen), suspect):
+                gone = not drawn.inked(suspect.box)
         if gone:
             found.add(suspect.item)
     return found
@@ -52,6 +55,13 @@ def _text_of_a_scan(seen: Seen, doubtful: list[Suspect]) -> bool:
         and min(seen.pixels) >= _SCAN
         and all(suspect.why == "unseen" for suspect in doubtful)
     )
+
+
+def _scans(seen: Seen) -> list[Box]:
+    """Images that fill half of the page and more."""
+    left, bottom, right, top = seen.page
+    least = 0.5 * (right - left) * (top - bottom)
+    return [box for box in seen.images if (box[2] - box[0]) * (box[3] - box[1]) >= least]
 
 
 def _on(boxes: list[Box], suspect: Suspect) -> bool:

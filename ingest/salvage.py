@@ -22,6 +22,7 @@ _LAYERS = b"/OCProperties"
 _GLANCE = 1 << 20
 _BRACKETS = re.compile(rb"<<|>>")
 _ENCRYPT_DIRECT = re.compile(rb"/Encrypt\s*<<")
+_ABOVE = 20  # levels of a lost tree that a page is traced through
 _NODES = 200_000  # nodes of the page tree that are looked at
 
 Entries = dict[bytes, bytes]
@@ -171,22 +172,27 @@ def _is_page(entries: Entries) -> bool:
 def _loose(objects: Objects, limit: int) -> Iterator[Entries]:
     """Every page object, in the order of the file: for a file whose page tree is lost."""
     count = 0
+    parents: dict[int, Entries] = {}
     for number in objects.numbers():
         body = objects.body(number)
         if (b"/Page" in body or b"/Contents" in body) and _is_page(page := pdf_objects.entries(body)):
-            yield _from_parents(objects, page)
+            yield _from_parents(objects, page, parents)
             count += 1
             if count >= limit:
                 return
 
 
-def _from_parents(objects: Objects, page: Entries) -> Entries:
+def _from_parents(objects: Objects, page: Entries, parents: dict[int, Entries]) -> Entries:
     """The page with what it inherits from those above it that are there."""
     above = page
-    for _ in range(50):
+    for _ in range(_ABOVE):
         reference = REFERENCE.fullmatch(above.get(b"/Parent", b""))
-        if reference is None or not (above := objects.entries(int(reference[1]))):
+        if reference is None:
             break
+        number = int(reference[1])
+        if number not in parents:
+            parents[number] = objects.entries(number)
+        above = parents[number]
         page = {key: above[key] for key in _INHERITED if key in above} | page
     return page
 

@@ -87,10 +87,11 @@ def test_hidden_text_is_kept_apart(content: str) -> None:
         pytest.param("1 1 0 rg 60 480 400 40 re f 1 0 0 rg " + TEXT, id="red on yellow"),
         pytest.param("BT /F1 12 Tf 2 Tr 72 500 Td (secret words) Tj ET", id="filled and stroked"),
         pytest.param("q 400 0 0 40 60 480 cm /Im Do Q 3 Tr " + TEXT, id="invisible over its picture"),
+        pytest.param(TEXT + "q 600 0 0 600 0 0 cm /Im Do Q", id="below the scan of a page"),
     ],
 )
 def test_text_that_is_seen_is_not_hidden(content: str) -> None:
-    page = _page(SEEN + content, image=bytes(range(0, 256, 4)))
+    page = _page(SEEN + content, image=bytes(37 * n % 256 for n in range(64)))
     assert "secret words" in page.text
     assert _hidden(page) == []
 
