@@ -102,7 +102,8 @@ def _raw(file: BinaryIO, span: Span, limit: int) -> Raw:
     if b"\r" in data[:65_536] and b"\n" not in data[:65_536]:
         data = data.replace(b"\r", b"\n")
     data = data if left_out else _without_last_blank(data)
-    if b">From " in data and not span.counted:
+    # With lengths both are written: mboxcl, which escapes as well, and mboxcl2, whose texts have bare "From " lines.
+    if b">From " in data and not (span.counted and b"\nFrom " in data):
         data = _ESCAPED.sub(rb"\1", data)
     return Raw(span.offset, line, data, left_out)
 

@@ -29,8 +29,7 @@ _HEADER = 1 << 18  # bytes of a header in which a length is looked for
 
 class Span(NamedTuple):
     """One message: `start` to `end` are its bytes, its "From " line is at `offset` and its header at `head`. Only in
-    the first do `start` and `offset` differ. `counted`: its end was found by its Content-Length, so that nothing in it
-    is escaped."""
+    the first do `start` and `offset` differ. `counted`: its end was found by its Content-Length."""
 
     start: int
     offset: int

@@ -33,6 +33,12 @@ def test_a_content_length_that_holds_is_honoured() -> None:
     assert _bodies(message + _message(2, b"two")) == [body, b"two"]
 
 
+def test_a_counted_text_without_bare_from_lines_is_escaped_as_well() -> None:
+    body = b"a\n\n>From here on\nb"
+    message = _message(1, body, b"Content-Length: %d\n" % len(body))
+    assert _bodies(message + _message(2, b"two")) == [b"a\n\nFrom here on\nb", b"two"]
+
+
 def test_a_content_length_that_lies_is_not() -> None:
     assert _bodies(_message(1, b"one", b"Content-Length: 7\n") + _message(2, b"two")) == [b"one", b"two"]
 
