@@ -11,7 +11,7 @@ from functools import partial
 from io import BytesIO
 from typing import BinaryIO
 
-from unabridged.ingest import dates, mail
+from unabridged.ingest import charset, dates, mail
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
 from unabridged.ingest.extract import guarded
 from unabridged.ingest.mbox_split import Span, spans
@@ -35,16 +35,18 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     """The mailbox and its messages."""
     ref = reading.ref()
     size = source.size
+    file: BinaryIO = source.file or BytesIO(source.data)
+    plain = _from_utf16(file) if size <= reading.limits.file_bytes else None
     yield Opened(
         ref=ref,
         parent=place.parent,
         name=source.name,
         kind=Kind.MAILBOX,
-        meta=place.meta,
+        meta={**place.meta, "offsets": "in its text as UTF-8"} if plain else place.meta,
         sha256=source.sha256 if size <= reading.limits.file_bytes else "",
         size=size,
     )
-    file: BinaryIO = source.file or BytesIO(source.data)
+    file = plain or file
     skip = reading.skip if place.parent is None else 0
     number = 0
     for number, span in enumerate(spans(file), 1):
@@ -61,6 +63,15 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
         yield Closed(ref=ref, status=Status.READ)
     else:
         yield Closed(ref=ref, status=Status.DAMAGED, reason="no message found in it")
+
+
+def _from_utf16(file: BinaryIO) -> BinaryIO | None:
+    """A mailbox that a program of Windows saved in UTF-16 as UTF-8, None for any other."""
+    file.seek(0)
+    head = file.read(4_096)
+    if not (head.startswith((b"\xff\xfe", b"\xfe\xff")) or charset.utf16_order(head)):
+        return None
+    return BytesIO(charset.decode(head + file.read()).text.encode("utf-8", "replace"))
 
 
 def _meta(raw: Raw, place: Place) -> dict[str, str]:

@@ -4,7 +4,9 @@ import io
 import random
 
 import pytest
+from tests.ingest.made import opened, read, text
 
+from unabridged.ingest.document import Kind
 from unabridged.ingest.mbox import split
 
 FROM = b"From dana@example.org Tue Mar  3 09:15:00 2026\n"
@@ -31,6 +33,13 @@ def test_a_content_length_that_holds_is_honoured() -> None:
     body = b"a\n\n" + FROM + b"Subject: quoted mailbox\n\ntext\n>From kept"
     message = _message(1, body, b"Content-Length: %d\n" % len(body))
     assert _bodies(message + _message(2, b"two")) == [body, b"two"]
+
+
+def test_a_mailbox_in_utf_16_is_split() -> None:
+    whole = b"".join(_message(n, b"body %d" % n) for n in range(1, 4)).decode()
+    items = read("saved.mbox", whole.encode("utf-16"))
+    assert [document.kind for document in opened(items)] == [Kind.MAILBOX, *[Kind.MESSAGE] * 3]
+    assert text(items, 3).endswith("body 3")
 
 
 def test_a_counted_text_without_bare_from_lines_is_escaped_as_well() -> None:
