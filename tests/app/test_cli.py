@@ -393,7 +393,7 @@ def test_a_full_disk_is_one_line_that_names_the_file(run: Run, tmp_path: Path, m
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "replace", full)
     code, _, error = run("config", "set", "answer.mode", "whole")
     assert (code, error.count("\n")) == (cli.FAILED, 1)
     assert f"{tmp_path}/data/config.toml: No space left on device (free some space" in error
