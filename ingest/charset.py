@@ -89,21 +89,23 @@ def decode(data: bytes, declared: str = "") -> Decoded:
         if data.startswith(bom):
             return Decoded(data[len(bom) :].decode(name, "replace"), name, True)
     codec = canonical(declared)
-    if codec and (text := _declared(data, codec)) is not None:
-        return Decoded(text, codec, True)
+    if codec and (found := _declared(data, codec)) is not None:
+        return found
     if (text := _strict(data, "utf-8")) is not None and not utf16_order(data):
         return Decoded(text, "utf-8", True)
     return _guess(data)
 
 
-def _declared(data: bytes, codec: str) -> str | None:
+def _declared(data: bytes, codec: str) -> Decoded | None:
+    """By the label, as far as it holds."""
     single_byte = codec.startswith(("cp125", "iso8859", "koi8", "mac", "cp8", "cp4"))
     if single_byte and not data.isascii() and (text := _strict(data, "utf-8")) is not None:
         # Text of a single-byte charset is UTF-8 by accident about never: the label is wrong.
-        return text
+        return Decoded(text, "utf-8", True)
     if codec == "cp1252" and not data.isascii():
-        return _cp1252(data) if _plausible_cp1252(data) else None
-    return _strict(data, codec)
+        return Decoded(_cp1252(data), codec, True) if _plausible_cp1252(data) else None
+    strict = _strict(data, codec)
+    return None if strict is None else Decoded(strict, codec, True)
 
 
 def _strict(data: bytes, codec: str) -> str | None:

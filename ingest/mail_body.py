@@ -25,6 +25,7 @@ _ENVELOPES = frozenset({"application/pkcs7-mime", "application/x-pkcs7-mime"})
 _INNER_TEXT = frozenset({"message/delivery-status", "text/rfc822-headers", "message/feedback-report"})
 _TEXTS = frozenset({"text/plain", "text/html", "text/enriched", "text/x-plain"})
 _MESSAGES = frozenset({"message/rfc822", "message/global", "message/news"})
+_LOOKS = frozenset({"text/css", "text/javascript", "application/javascript", "application/x-javascript"})
 _PART_HEADER = re.compile(r"content-[a-z-]+[ \t]*:", re.I)
 _INVITATION = "invitation.ics"
 _MULTIPARTS = 500  # levels
@@ -150,10 +151,14 @@ class _Walk:
         name = safe_name(entity.filename) or _unnamed(entity)
         if why := self._apart(entity):
             self.found.notes.append(f"attachment {name} {why}")
-        elif not whole:
+            return None
+        if not whole:
             self.found.notes.append(f"attachment {name} is damaged or cut short")
-        if entity.kind.startswith("image/") and (entity.disposition == "inline" or entity.get("content-id")):
+        if entity.kind.startswith("image/") and (entity.disposition == "inline" or _shown_by_page(entity)):
             self.found.images += 1
+            return None
+        if entity.kind in _LOOKS and _shown_by_page(entity):
+            self.found.facts["page"] = "with style sheets and scripts"
             return None
         if cms.is_envelope(data, name):
             return self._envelope(data, "")
@@ -200,6 +205,11 @@ class _Walk:
                 self.found.notes.append("an S/MIME part that is damaged")
             return None
         return mime.parse(opened.content, cap=self.limits.header_bytes)
+
+
+def _shown_by_page(entity: Entity) -> bool:
+    """A part that the HTML names, in a message or a saved page (.mht)."""
+    return bool(entity.get("content-id") or (entity.get("content-location") and not entity.filename))
 
 
 def _is_file(data: bytes) -> bool:

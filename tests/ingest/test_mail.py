@@ -167,6 +167,32 @@ def test_parts_over_the_limit_are_counted() -> None:
     assert end(items).reason == "more than 10 parts: 41 not read"
 
 
+def test_a_saved_page_is_its_text() -> None:
+    page = b"Content-Type: text/html\nContent-Location: https://x.org/a\n\n<h1>Title</h1><p>words"
+    style = b"Content-Type: text/css\nContent-Location: https://x.org/a.css\n\nbody{}"
+    image = b"Content-Type: image/png\nContent-Location: https://x.org/a.png\n\nx"
+    items = read("a.mht", _multipart("related", page, style, image))
+    assert len(opened(items)) == 1
+    assert text(items).endswith("Title\n\nwords")
+    assert opened(items)[0].meta["images"] == "1"
+
+
+def test_what_a_mail_program_took_out_is_said() -> None:
+    gone = b'Content-Type: text/plain; name="Deleted: a.pdf"\nX-Mozilla-Altered: AttachmentDeleted\n\nYou deleted it.'
+    apart = b"Content-Type: application/pdf; name=b.pdf\nX-Apple-Content-Length: 900\n"
+    items = read("1.partial.emlx", _multipart("mixed", b"\ntext", gone, apart))
+    assert len(opened(items)) == 1
+    assert end(items).reason == (
+        "attachment Deleted: a.pdf was deleted or detached in Thunderbird; "
+        "attachment b.pdf lies apart, in the folder Attachments of Apple Mail"
+    )
+
+
+def test_a_charset_that_is_not_the_one_of_the_label_is_told() -> None:
+    meta = opened(read("a.eml", HEAD + "Content-Type: text/plain; charset=iso-8859-1\n\nPříliš".encode()))[0].meta
+    assert meta["charset"] == "utf-8 (labelled iso-8859-1)"
+
+
 def test_an_invitation_that_is_attached_again_is_one_document() -> None:
     invitation = b"\n\nBEGIN:VCALENDAR\nBEGIN:VEVENT\nLOCATION:Room 4\nEND:VCALENDAR"
     beside = b"Content-Type: text/calendar; method=REQUEST" + invitation
