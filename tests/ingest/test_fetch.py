@@ -18,7 +18,7 @@ def test_what_became_a_pipe_since_the_walk_does_not_block(
 ) -> None:
     os.mkfifo(tmp_path / "was-a-file")
     monkeypatch.setattr("unabridged.ingest.fetch.look", lambda path: Found(path, 5, 1))
-    with Workers(1) as workers, closing(Fetcher(library.path, workers, None, False)) as fetcher:
+    with Workers(1) as workers, closing(Fetcher(library.path, workers, (), False)) as fetcher:
         steps = list(fetcher.steps(str(tmp_path / "was-a-file"), False))
     assert isinstance(steps[0], Hashed)
     assert [step.reason for step in steps if isinstance(step, Closed)] == ["cannot be opened: not a regular file"]
