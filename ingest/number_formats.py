@@ -38,6 +38,7 @@ _DIGITS = re.compile(r"[0#?][0#?,]*(?:\.[0#?]*)?")
 _EPOCH, _EPOCH_1904 = datetime(1899, 12, 30), datetime(1904, 1, 1)
 _SECONDS_A_DAY = 86_400
 _WHOLE = 1e15
+_SMALL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def general(value: float) -> str:
     """A number without a format: whole ones whole, others with up to eleven digits."""
     if value == int(value) and abs(value) < _WHOLE:
         return str(int(value))
-    return f"{value:.11g}"
+    text = f"{value:.11g}"
+    return f"{value:.15f}".rstrip("0") if "e-" in text and abs(value) >= _SMALL else text
 
 
 def moment(value: float, date: bool, time: bool, elapsed: bool = False, from_1904: bool = False) -> str:

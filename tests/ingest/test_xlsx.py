@@ -55,6 +55,7 @@ def test_cells_are_as_they_are_shown() -> None:
         (3.0, "[$-409]d-mmm-yy;@", "1900-01-03"),
         (-0.001, "0.00", "0.00"),
         (1e300, "0.00", "1e+300"),
+        (0.00001, "", "0.00001"),
     ],
 )
 def test_numbers_take_their_format(value: float, code: str, expected: str) -> None:
