@@ -130,13 +130,12 @@ def test_a_wrong_checksum_is_said_and_the_file_is_read() -> None:
 
 
 def test_bombs_are_refused_by_what_they_claim_and_by_what_they_are() -> None:
-    zeros = zlib.compress(bytes(40 << 20), 9)[2:-4]
-    honest = zipped({"a.txt": bytes(40 << 20), "b.txt": "fine"})
-    lying = honest.replace(struct.pack("<I", 40 << 20), struct.pack("<I", 9))
+    size = 33 << 20
+    honest = zipped({"a.txt": bytes(size), "b.txt": "fine"})
+    lying = honest.replace(struct.pack("<I", size), struct.pack("<I", 9))
     for data in (honest, lying):
         items = read("a.zip", data)
         assert _ends(items) == [Status.TOO_LARGE, Status.READ, Status.READ]
-    assert len(zeros) < 50_000
     nested = zipped({"x.txt": "core"})
     for _ in range(40):
         nested = zipped({"inner.zip": nested}, zipfile.ZIP_STORED)
@@ -189,8 +188,8 @@ def test_a_packed_file_is_a_container_of_one(pack) -> None:  # type: ignore[no-u
 
 
 def test_a_packed_bomb_stops_at_the_limit() -> None:
-    data = gzip.compress(bytes(40 << 20))
-    items = read("a.gz", data, Limits(message_bytes=8 << 20))
+    data = gzip.compress(bytes(5 << 20))
+    items = read("a.gz", data, Limits(message_bytes=1 << 20))
     assert _ends(items) == [Status.TOO_LARGE, Status.READ]
 
 

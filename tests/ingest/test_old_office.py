@@ -180,8 +180,7 @@ def test_a_document_with_a_password_is_read_with_it() -> None:
     # msoffcrypto encrypts no files of less than 4,096 bytes.
     noise = random.Random(1).randbytes(4_000).hex()
     OOXMLFile(io.BytesIO(docx(p("The secret lease.") + p(noise)))).encrypt("open sesame", out)
-    for password in (None, "wrong"):
-        assert end(read("a.docx", out.getvalue(), password=password)).status == Status.NEEDS_PASSWORD
+    assert end(read("a.docx", out.getvalue(), password="wrong")).status == Status.NEEDS_PASSWORD
     items = read("a.docx", out.getvalue(), password="open sesame")
     assert (text(items)[:17], end(items).status) == ("The secret lease.", Status.READ)
 
