@@ -66,9 +66,9 @@ def make(root: Path) -> None:
         folder = root / ("letters" if number % 2 else "")
         (folder / f"{number}.txt").write_text(f"File {number} says {number * 7919}. " * (20 + 40 * (number % 5)))
     filler = "Words of it. " * 60
-    box = "".join(_LETTER.format("a", number, number * 7919, filler) for number in range(150))
+    box = "".join(_LETTER.format("a", number, number * 7919, filler) for number in range(50))
     (root / "box.mbox").write_text(box)
-    for name, pages in (("short.pdf", 3), ("long.pdf", 60)):
+    for name, pages in (("short.pdf", 3), ("long.pdf", 20)):
         with PdfWriter() as writer:
             for _ in range(pages):
                 writer.add_blank_page(200, 200)
@@ -95,16 +95,16 @@ def change(root: Path, moment: random.Random) -> None:
         one.write_text(f"A new beginning {moment.random()}. " * 30)
 
 
-def start(database: Path, root: Path) -> int:
+def start(database: Path, root: Path, jobs: int = 1) -> int:
     """An addition in a process of its own, with small transactions; its process id."""
     child = os.fork()
     if child:
         return child
     status = 1
     try:
-        storing.BATCH_CHARACTERS, filing._SMALL, filing._GROUP_SECONDS = 20_000, 40_000, 0.03
+        storing.BATCH_CHARACTERS, filing._SMALL, filing._GROUP_SECONDS = 10_000, 20_000, 0.03
         with Library.open(database) as library:
-            for _ in add(library, [root], options=AddOptions(jobs=2)):
+            for _ in add(library, [root], options=AddOptions(jobs=jobs)):
                 pass
         status = 0
     except BaseException:
@@ -168,7 +168,7 @@ def run(kills: int, seed: int, home: Path) -> dict[str, Any]:
     while counts.total() < kills:
         database = home / "killed" / "library.db"
         for _ in range(_PER_LIBRARY):
-            pid, kind = start(database, root), moment.choice(_KINDS)
+            pid, kind = start(database, root, moment.choice((1, 2))), moment.choice(_KINDS)
             time.sleep(moment.uniform(0.02, 1.1 * seconds))
             if kill(pid, kind, moment):
                 counts[kind] += 1
