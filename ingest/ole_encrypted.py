@@ -42,7 +42,8 @@ def decrypted(data: bytes, passwords: tuple[str, ...]) -> bytes | None:
         out = io.BytesIO()
         try:
             office = msoffcrypto.OfficeFile(io.BytesIO(data))
-            office.load_key(password=password, verify_password=True)
+            # The older formats check every password, the newer ones when they are told to.
+            office.load_key(password=password, **({"verify_password": True} if office.format == "ooxml" else {}))
             office.decrypt(out)
         except InvalidKeyError:
             if out.getvalue().startswith(b"PK\x03\x04"):
