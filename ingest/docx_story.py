@@ -6,8 +6,8 @@ formatted as hidden, is told apart; what was inserted is text.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from unabridged.ingest.docx_parts import Change, Grid, Paragraph
 from unabridged.ingest.docx_styles import Lists, Styles, number
 from unabridged.ingest.opc import on
 from unabridged.ingest.word import Teller
@@ -16,27 +16,6 @@ from unabridged.ingest.xmlfeed import attribute
 _TINY = 4  # half points: two points cannot be read
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote", "commentReference": "comment"}
 _HYPHENS = {"noBreakHyphen": "-", "softHyphen": "", "tab": "\t", "cr": "\n", "ptab": "\t"}
-
-
-@dataclass
-class _Paragraph:
-    """A paragraph that is being read."""
-
-    pieces: list[str] = field(default_factory=list)
-    style: str = ""
-    outline: int | None = None
-    list_id: str | None = None
-    list_level: int | None = None
-    section_break: bool = False
-    numbered: bool = False
-
-
-@dataclass
-class _Change:
-    """Deleted text that is being read."""
-
-    who: str
-    pieces: list[str] = field(default_factory=list)
 
 
 class Story:
@@ -48,17 +27,16 @@ class Story:
         self._lists = lists
         self._skipped = 0  # levels into what is not read
         self._properties = 0  # levels into a paragraph's properties
-        self._paragraphs: list[_Paragraph] = []
-        self._cells: list[list[str]] = []
-        self._rows: list[list[list[str]]] = []
-        self._changes: list[_Change] = []
+        self._paragraphs: list[Paragraph] = []
+        self._grid = Grid()
+        self._changes: list[Change] = []
         self._open = False
         self._pieces: list[str] = []
         self._hidden = False
         self._unseen: list[str] = []
         self._break = False  # a page broke within the row
         self._starts: dict[str, Callable[[dict[str, str]], None]] = {
-            "p": self._begin_paragraph,
+            "p": lambda _: self._paragraphs.append(Paragraph()),
             "pPr": self._begin_properties,
             "r": self._begin_run,
             "t": self._begin_text,
@@ -72,13 +50,13 @@ class Story:
             "ilvl": self._list_level,
             "br": self._line_break,
             "lastRenderedPageBreak": lambda _: self._page_break(),
-            "pageBreakBefore": self._break_before,
+            "pageBreakBefore": lambda attributes: self._page_break() if on(attributes) else None,
             "sectPr": self._section,
             "type": self._section_type,
             "del": self._begin_change,
             "moveFrom": self._begin_change,
-            "tr": lambda _: self._rows.append([]),
-            "tc": lambda _: self._cells.append([]),
+            "tr": lambda _: self._grid.begin_row(),
+            "tc": lambda _: self._grid.begin_cell(),
             "sym": self._symbol,
             "docPr": self._described,
         }
@@ -90,7 +68,7 @@ class Story:
             "del": self._end_change,
             "moveFrom": self._end_change,
             "tr": self._end_row,
-            "tc": self._end_cell,
+            "tc": self._grid.end_cell,
         }
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -119,9 +97,8 @@ class Story:
         self._end_text()
         while self._paragraphs:
             self._end_paragraph()
-        while self._cells:
-            self._end_cell()
-        while self._rows:
+        while self._grid.open:
+            self._grid.end_cell()
             self._end_row()
 
     def _say(self, piece: str) -> None:
@@ -133,9 +110,6 @@ class Story:
         elif self._paragraphs:
             self._paragraphs[-1].pieces.append(piece)
 
-    def _begin_paragraph(self, _: dict[str, str]) -> None:
-        self._paragraphs.append(_Paragraph())
-
     def _end_paragraph(self) -> None:
         if not self._paragraphs:
             return
@@ -144,7 +118,7 @@ class Story:
         if unseen := "".join(self._unseen).strip():
             self._teller.hidden(f"Hidden text: {unseen}")
         self._unseen.clear()
-        if paragraph.section_break and not self._cells:
+        if paragraph.section_break and not self._grid.in_cell:
             self._teller.page_break()
 
     def _tell(self) -> None:
@@ -159,15 +133,15 @@ class Story:
             mark = self._number(paragraph)
             item = bool(mark)
             body = f"{mark} {body}" if mark else body
-        if self._cells:
-            self._cells[-1].append(body)
+        if self._grid.in_cell:
+            self._grid.add(body)
             return
         level = self._styles.heading(paragraph.style)
         if paragraph.outline is not None:
             level = min(6, paragraph.outline + 1) if paragraph.outline < 9 else 0
         self._teller.paragraph(body, level, item)
 
-    def _number(self, paragraph: _Paragraph) -> str:
+    def _number(self, paragraph: Paragraph) -> str:
         list_id, level = self._styles.numbering(paragraph.style)
         list_id = list_id if paragraph.list_id is None else paragraph.list_id
         level = level if paragraph.list_level is None else paragraph.list_level
@@ -226,12 +200,8 @@ class Story:
         else:
             self._say("\n")
 
-    def _break_before(self, attributes: dict[str, str]) -> None:
-        if on(attributes):
-            self._page_break()
-
     def _page_break(self) -> None:
-        if self._cells:
+        if self._grid.in_cell:
             self._break = True
         elif len(self._paragraphs) <= 1 and not self._changes:
             if self._paragraphs:
@@ -250,33 +220,25 @@ class Story:
         who = ", ".join(
             filter(None, (attribute(attributes, "author"), (attribute(attributes, "date") or "").partition("T")[0]))
         )
-        self._changes.append(_Change(who))
+        self._changes.append(Change(who))
 
     def _end_change(self) -> None:
-        change = self._changes.pop() if self._changes else _Change("")
+        change = self._changes.pop() if self._changes else Change("")
         if text := "".join(change.pieces).strip():
             self._teller.hidden(f"Deleted ({change.who}): {text}" if change.who else f"Deleted: {text}")
 
     def _symbol(self, attributes: dict[str, str]) -> None:
         code = int((attribute(attributes, "char") or "0")[:6], 16)
-        if 0x20 < code < 0xD800:  # what lies beyond is a picture of a symbol font
-            self._say(chr(code))
+        self._say(chr(code) if 0x20 < code < 0xD800 else "")  # what lies beyond is a picture of a symbol font
 
     def _described(self, attributes: dict[str, str]) -> None:
         """What a picture shows, as its author says it."""
         if text := (attribute(attributes, "descr") or "").strip():
             self._say(f"[picture: {text}]")
 
-    def _end_cell(self) -> None:
-        cell = self._cells.pop() if self._cells else []
-        if self._rows:
-            self._rows[-1].append(cell)
-
     def _end_row(self) -> None:
-        row = self._rows.pop() if self._rows else []
-        if self._cells:  # a table within a cell
-            if line := " | ".join(" ".join(cell) for cell in row if cell):
-                self._cells[-1].append(line)
+        row = self._grid.end_row()
+        if row is None:
             return
         if self._break:
             self._break = False
