@@ -228,7 +228,7 @@ class Story:
             self._teller.hidden(f"Deleted ({change.who}): {text}" if change.who else f"Deleted: {text}")
 
     def _symbol(self, attributes: dict[str, str]) -> None:
-        code = int((attribute(attributes, "char") or "0")[:6], 16)
+        code = number(attribute(attributes, "char") or "", 16)
         self._say(chr(code) if 0x20 < code < 0xD800 else "")  # what lies beyond is a picture of a symbol font
 
     def _described(self, attributes: dict[str, str]) -> None:

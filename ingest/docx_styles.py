@@ -186,9 +186,9 @@ def numeral(value: int, form: str) -> str:
     return f"{value:02}" if form == "decimalZero" else "" if form == "none" else str(value)
 
 
-def number(text: str) -> int:
+def number(text: str, base: int = 10) -> int:
     """A whole number, 0 for what is none."""
     try:
-        return int(text[:10])
+        return int(text[:10], base)
     except ValueError:
         return 0

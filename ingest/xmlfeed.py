@@ -70,8 +70,8 @@ def feed(pieces: Iterator[bytes], handler: Handler, prefixes: Mapping[str, str] 
     except expat.ExpatError as error:
         raise XmlError(f"damaged XML in line {error.lineno:,}: {expat.ErrorString(error.code)}") from error
     except (LookupError, ValueError) as error:
-        # An encoding that does not exist, or is no table of one byte.
-        raise XmlError(f"XML in an encoding that is not read ({error})") from error
+        # An encoding that does not exist, or is no table of one byte; values that are none of their kind.
+        raise XmlError(f"XML that cannot be read ({type(error).__name__}: {error})") from error
     yield
 
 
