@@ -101,7 +101,7 @@ def _page(pdf: Pdf, progress: _Progress, ref: int, number: int, reading: Reading
     with pdf.page(number) as page:
         if page is not None:
             try:
-                notes, raw = pdf_notes.notes(page, progress.pinned), page_text(page, pdf.layers)
+                notes, raw = pdf_notes.notes(page, progress.pinned), page_text(page, pdf.layers, pdf.drawn)
                 loaded = True
             except PdfiumError:
                 notes = []

@@ -2,8 +2,8 @@
 
 `pdf_walk` names the suspects, and most pages have none. Where it has some the page is drawn small, with and without
 them. Text that is drawn invisibly over the picture of its words, or below one that fills the page, is the text layer of
-a scan, and is there to be read.
-Where a page cannot be drawn in bounds (its size, its images, its time) the places of shapes and images decide.
+a scan, and is there to be read. Where a page cannot be drawn in bounds (its size, its images, its patterns, its time)
+the places of shapes and images decide.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ _DIFFERENCE = 20  # of 255, in a colour: less is not seen
 _SUSPECTS = 2_000
 
 
-def hidden(page: Any, seen: Seen) -> set[int]:
+def hidden(page: Any, seen: Seen, may_draw: bool = True) -> set[int]:
     """Addresses of the text objects that are hidden."""
     found = {suspect.item for suspect in seen.suspects if suspect.why in _OUTRIGHT}
     doubtful = [suspect for suspect in seen.suspects if suspect.why not in _OUTRIGHT]
@@ -32,10 +32,11 @@ def hidden(page: Any, seen: Seen) -> set[int]:
         return found
     if _text_of_a_scan(seen, doubtful):
         return found | {suspect.item for suspect in doubtful if not _on(seen.images, suspect)}
-    drawn = _Drawing.of(page, seen)
+    drawn = _Drawing.of(page, seen) if may_draw else None
     for suspect in doubtful[:_SUSPECTS]:
         if drawn is None:
-            gone = suspect.why == "pale" or (suspect.why == "unseen" and not _on(seen.images, suspect))
+            grounds = {"pale": seen.grounds, "unseen": seen.images}.get(suspect.why)
+            gone = grounds is not None and not _on(grounds, suspect)
         elif suspect.why == "unseen":
             gone = not (_on(seen.images, suspect) and drawn.inked(suspect.box))
         else:

@@ -31,6 +31,7 @@ class Pdf:
     slots: tuple[int | None, ...] | None = None  # of a rebuilt document: where it has each page
     damaged: bool = False
     layers: bool = False  # it may have some that are switched off
+    drawn: bool = True  # its pages may be drawn to see what is hidden on them
     notes: list[str] = field(default_factory=list)
     _spare: "Pdf | None" = None  # the rebuilt copy of a document of which pages do not load
     _spared: bool = False
@@ -141,6 +142,7 @@ def pdfium(data: bytes, password: str | None) -> tuple[Any | None, str]:
 def _checked(pdf: Pdf) -> Pdf:
     """The document with all its pages, if the file holds more than it states."""
     pages, pdf.layers = salvage.glance(pdf.data)
+    pdf.drawn = not salvage.patterned(pdf.data)
     if pages <= pdf.total or pdf.total >= pdf.limit:
         return pdf
     rebuilt = _rebuilt(pdf.data, pdf.fallback, pdf.limit)
@@ -160,7 +162,8 @@ def _rebuilt(data: bytes, fallback: Fallback, limit: int) -> Pdf | None:
     missing = made.cut or not made.whole or None in made.slots
     note = "damaged: its end is missing" if made.cut else "damaged: its table of objects was rebuilt"
     notes = [note] if made.whole else [note, "its page tree is lost, so there may have been more pages"]
-    return Pdf(made.data, document, again, len(made.slots), limit, made.slots, missing, layers=True, notes=notes)
+    drawn = not salvage.patterned(made.data)
+    return Pdf(made.data, document, again, len(made.slots), limit, made.slots, missing, True, drawn, notes)
 
 
 def _ask_for_password(fallback: Fallback, error: str, reading: Reading) -> None:

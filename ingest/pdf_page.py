@@ -32,27 +32,27 @@ class PageText:
     columns: bool = False
 
 
-def page_text(page: Any, layers: bool = False) -> PageText:
-    """The text of a pypdfium2 page, of a document with or without layers. Turned pages are read as if upright, else
-    their lines come in the wrong order."""
+def page_text(page: Any, layers: bool = False, drawn: bool = True) -> PageText:
+    """The text of a pypdfium2 page, of a document with or without layers, `drawn` where it may be. Turned pages are
+    read as if upright, else their lines come in the wrong order."""
     turned = page.get_rotation()
     if turned:
         page.set_rotation(0)
     try:
-        return _upright(page, layers)
+        return _upright(page, layers, drawn)
     finally:
         if turned:
             page.set_rotation(turned)
 
 
-def _upright(page: Any, layers: bool) -> PageText:
+def _upright(page: Any, layers: bool, drawn: bool) -> PageText:
     seen = Walk(layers).over(page)
     textpage = page.get_textpage()
     try:
         raw = _units(textpage.get_text_range())
         glyphs = Glyphs(textpage, raw)
         text, unmapped = _told_apart(glyphs, raw)
-        visible, apart = _split(glyphs, text, pdf_hidden.hidden(page, seen)) if seen.suspects else (text, "")
+        visible, apart = _split(glyphs, text, pdf_hidden.hidden(page, seen, drawn)) if seen.suspects else (text, "")
         columns = None
         if pdf_bidi.RTL.search(visible):
             visible = pdf_bidi.logical(glyphs, visible)

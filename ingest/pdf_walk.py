@@ -53,6 +53,7 @@ class Seen:
     pixels: list[int] = field(default_factory=list)  # of each image
     suspects: list[Suspect] = field(default_factory=list)
     texts: int = 0
+    grounds: list[Box] = field(default_factory=list)  # images and shapes on which white is seen
 
 
 class Walk:
@@ -60,13 +61,8 @@ class Walk:
 
     def __init__(self, layers: bool) -> None:
         self.seen = Seen()
-        self._calls = known = calls()
-        self._asked = (
-            known.PageObj_GetBounds,
-            known.PageObj_GetFillColor,
-            known.TextObj_GetTextRenderMode,
-            known.PageObj_GetClipPath,
-        )
+        self._calls = c = calls()
+        self._asked = c.PageObj_GetBounds, c.PageObj_GetFillColor, c.TextObj_GetTextRenderMode, c.PageObj_GetClipPath
         self._layers = layers
         self._rgba = Cells(4, ctypes.c_uint)
         self._edges = Cells(4)
@@ -88,6 +84,7 @@ class Walk:
             self._look(get(where, index), _IDENTITY, 0)
         self._covered()
         seen.texts = len(self._texts)
+        seen.grounds = [shape.box for shape in self._shapes if shape.colour < 0 or not _pale(shape.colour)]
         return seen
 
     def _look(self, item: int, matrix: Matrix, level: int) -> None:
@@ -134,7 +131,7 @@ class Walk:
             return "off"
         if colour < 0:
             return "clear"
-        if colour >= _PALEST and colour & 255 >= _PALE and colour >> 8 & 255 >= _PALE:
+        if colour >= _PALEST and _pale(colour):
             return "pale"
         if self._layers and self._marked(item):
             return "layer"
@@ -246,3 +243,7 @@ def _product(inner: Matrix, outer: Matrix) -> Matrix:
 
 def _near(colour: int, other: int) -> bool:
     return colour >= 0 and all(abs((colour >> shift & 255) - (other >> shift & 255)) < 12 for shift in (0, 8, 16))
+
+
+def _pale(colour: int) -> bool:
+    return min(colour & 255, colour >> 8 & 255, colour >> 16) >= _PALE

@@ -19,6 +19,7 @@ _ID = re.compile(rb"/ID\s*(\[\s*(?:<[^<>]*>|\((?:\\[\s\S]|[^()\\])*\))\s*(?:<[^<
 _PAGE = re.compile(rb"/Type\s{0,9}/Page(?![A-Za-z])")
 _PACKED = re.compile(rb"/ObjStm(?:(?!endobj|stream)[\s\S]){0,300}stream\r?\n")
 _LAYERS = b"/OCProperties"
+_PATTERN = re.compile(rb"/PatternType\s{0,9}1(?!\d)")
 _GLANCE = 1 << 20
 _BRACKETS = re.compile(rb"<<|>>")
 _ENCRYPT_DIRECT = re.compile(rb"/Encrypt\s*<<")
@@ -70,6 +71,11 @@ def glance(data: bytes) -> tuple[int, bool]:
         count += len(_PAGE.findall(plain))
         layers = layers or _LAYERS in plain
     return count, layers
+
+
+def patterned(data: bytes) -> bool:
+    """Whether the file has tiling patterns: one may take pdfium hours to draw, and it cannot be stopped."""
+    return _PATTERN.search(data) is not None
 
 
 def _catalog(objects: Objects) -> Entries:

@@ -143,7 +143,8 @@ def test_labels_are_kept_where_they_differ(shared_data: Path) -> None:
 
 
 def test_a_text_layer_of_nonsense_is_flagged(shared_data: Path) -> None:
-    items = read("a.pdf", (shared_data / "ingest/made/pdf_no_tounicode_glyphnames.pdf").read_bytes())
+    content = (shared_data / "ingest/made/pdf_no_tounicode_glyphnames.pdf").read_bytes()
+    items = read("a.pdf", content, Limits(ocr="off"))
     assert pages(items)[0].flags == (Flag.GARBLED,)
     assert end(items).reason == "page 1 with a text layer that decodes to nonsense"
 

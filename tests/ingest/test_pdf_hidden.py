@@ -1,7 +1,15 @@
 """What a reader of a page does not see is kept apart; what he does see never is."""
 
 import pytest
-from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject, TextStringObject
+from pypdf.generic import (
+    ArrayObject,
+    DecodedStreamObject,
+    DictionaryObject,
+    FloatObject,
+    NameObject,
+    NumberObject,
+    TextStringObject,
+)
 from tests.ingest.made import data, line, pages, pdf, read
 
 from unabridged.ingest.document import Flag, Page, PartKind
@@ -120,3 +128,18 @@ def test_order_and_hidden_text_do_not_disturb_each_other() -> None:
     page = _page(rows.replace("row 5 of", "row 5 ) Tj 3 Tr (secret words) Tj 0 Tr ( of"))
     assert page.text.splitlines()[:5] == [f"row {n} of what is seen" for n in range(5)]
     assert _hidden(page) == ["secret words"]
+
+
+def test_a_pattern_that_takes_hours_to_draw_is_not_drawn() -> None:
+    writer = pdf("1 g " + TEXT + "0 0 0.4 rg 60 680 400 40 re f 1 g " + SEEN + "/Pattern cs /P scn 0 0 612 90 re f")
+    pattern = DecodedStreamObject()
+    pattern.set_data(b"0 0 1 rg 0 0 1 1 re f")
+    numbers = {"/PatternType": 1, "/PaintType": 1, "/TilingType": 1}
+    pattern.update({NameObject(key): NumberObject(value) for key, value in numbers.items()})
+    pattern.update({NameObject(key): FloatObject(0.001) for key in ("/XStep", "/YStep")})
+    pattern[NameObject("/BBox")] = ArrayObject([NumberObject(edge) for edge in (0, 0, 1, 1)])
+    patterns = DictionaryObject({NameObject("/P"): writer._add_object(pattern)})
+    writer.pages[0]["/Resources"][NameObject("/Pattern")] = patterns  # type: ignore[index]
+    page = pages(read("a.pdf", data(writer)))[0]
+    assert _hidden(page) == ["secret words"]
+    assert page.text.startswith("Seen by all.")
