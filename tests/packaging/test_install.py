@@ -74,7 +74,8 @@ def test_upgrade_roll_back_upgrade_and_uninstall(machine: Machine, bundle: Path,
     assert machine.answer() == "unabridged 2.0"
     assert machine.run(newest, "--unsigned")[0] == 0
     code, out, _ = machine.run(installed, "status")
-    assert [(line[0], line.split("  ")[1].split(",")[0]) for line in out.splitlines()] == [(" ", "2.0"), ("*", "3.0")]
+    listed = [(line[0], line.split(", Python")[0].split()[-1]) for line in out.splitlines()]
+    assert (code, listed) == (0, [(" ", "2.0"), ("*", "3.0")])
     data = machine.folder / ".local/share/unabridged/library.db"
     data.parent.mkdir(parents=True)
     data.write_bytes(b"mine")
