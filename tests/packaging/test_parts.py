@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from tests.packaging import made
 
-from unabridged.app.bundle import archive, deb, licences, manual, sbom, warm, wheels
+from unabridged.app.bundle import archive, deb, licences, manual, sbom, tree, warm, wheels
 from unabridged.app.bundle.errors import BundleFailed
 from unabridged.app.bundle.wheelfile import WheelFile
 from unabridged.app.installer.comparing import differences
@@ -215,6 +216,20 @@ def test_the_manual_page_names_every_command_and_man_reads_it() -> None:
 @pytest.mark.parametrize("shell", manual.SHELLS)
 def test_completions_ask_the_command(shell: str) -> None:
     assert "_UNABRIDGED_COMPLETE" in manual.completion(shell)
+
+
+# ---------------------------------------------------------------------------------------------------------- installer
+
+
+def test_the_installer_needs_a_bare_python_alone(tmp_path: Path) -> None:
+    tree.installer(made.ROOT, tmp_path)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); from pathlib import Path;"
+        "from unabridged.app.installer.main import main; sys.exit(main(Path('/nothing'), sys.argv[1:]))"
+    )
+    words = [sys.executable, "-I", "-S", "-B", "-c", code, str(tmp_path / "setup"), "status", "--prefix", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.startswith("install.sh: error: nothing is installed in")) == (21, True)
 
 
 # ------------------------------------------------------------------------------------------------------ Triton's cache
