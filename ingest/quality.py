@@ -11,7 +11,7 @@ BAD = 0.5  # below it the page is flagged as garbled
 
 _GLYPHS = re.compile(r"/[cg]\d+|/[A-Z]?\d{2,}(?=/)|\(cid:\d+\)|/(?:uni|glyph|gid)[0-9A-Fa-f]+")
 _BROKEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd-\uffff\ud800-\udfff\U000f0000-\U0010fffd]")
-_CODE = re.compile(r"://|www\.|[@\\{}=_<>|]")
+_CODE = re.compile(r"://|www\.|[@{}=_<>|]")
 _LETTER = re.compile("[A-Za-z]")
 _NO_LETTERS = bytes(code for code in range(256) if not chr(code).isalpha() or code > 127)
 _NO_VOWELS = bytes(code for code in range(256) if chr(code) not in "AEIOUYaeiouy")

@@ -17,6 +17,9 @@ PLAIN = "The harbour committee met on Tuesday to review the dredging contract, a
         pytest.param("هذه وثيقة تجريبية مكتوبة باللغة العربية للتأكد من الجودة. " * 3, id="Arabic"),
         pytest.param("12 345.67 -8.9 1e-5 | 3.14 2.72 " * 10, id="figures"),
         pytest.param("f(x) = α·x² + β ≤ γ ∈ ℝ, ∀x: x → ∞. " * 5, id="formulas"),
+        pytest.param("商品编码 数量 商品名称 SPXQ-12 302000001 BRKTZZ 散称华联粉条 " * 8, id="Chinese with codes"),
+        pytest.param("Δt = αx μm Ωm, слово, λέξη, ordet. " * 6, id="scripts apart"),
+        pytest.param("\\DeclareMathSymbol{\\Zeta}{\\mathalpha}{operators} " * 8, id="code"),
         pytest.param("", id="nothing"),
     ],
 )
@@ -30,6 +33,11 @@ def test_text_passes(text: str) -> None:
         pytest.param("/g12/g123/g4/g55/g9 " * 20, id="glyph names"),
         pytest.param("(cid:12)(cid:3)(cid:44)" * 20, id="glyph ids"),
         pytest.param("".join(chr(ord(c) - 29) if c.isalpha() else "" for c in PLAIN * 2), id="shifted"),
+        pytest.param("7KHKDUERXUFRPPLWWHHPHWRQ7XHVGD\\WRUHYLHZWKHGUHGJLQJFRQWUDFWj\r\n" * 3, id="shifted and glued"),
+        pytest.param("/c128/c160/c045 " * 5, id="codes"),
+        pytest.param(
+            "\u03f2\u0392\u03f4\u0392habibi \u064a\u0628\u064a\u0628\u064e\u062d\u03f2 " * 3, id="mixed scripts"
+        ),
         pytest.param("\ue012\ue034\ue0ff\ue055 " * 20, id="private characters"),
         pytest.param("\x01\x05\x11 \x0e" * 30, id="controls"),
     ],
