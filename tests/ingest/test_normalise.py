@@ -18,6 +18,8 @@ from unabridged.ingest.normalise import mend_surrogates, normalise, one_line
         pytest.param("invoice \u202egnp.exe\u202c", "invoice gnp.exe", id="bidi override"),
         pytest.param("o\ufb03ce \ufb01nance", "office finance", id="ligatures"),
         pytest.param("govern\u00ad\nment and hy\u00adphen", "government and hyphen", id="soft hyphens"),
+        pytest.param("\ufefb \ufe8d\ufedf\ufecc", "لا العـ"[:-1], id="shaped Arabic letters"),
+        pytest.param("\uf76f\uf770 \uf732\uf034 \uf0b7", "op 24 •", id="private characters of Adobe and Symbol"),
         pytest.param("cafe\u0301", "café", id="NFC"),
         pytest.param("x² ½ Å ①", "x² ½ Å ①", id="no NFKC"),
         pytest.param("4\u202f200\u00a0Kč", "4 200 Kč", id="spaces"),
