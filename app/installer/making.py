@@ -4,9 +4,11 @@ Packages are installed by the pip that the bundle carries, from its wheels alone
 lock names. Everything temporary lies inside the new folder, so that deleting it undoes all. Standard library only.
 """
 
+import ctypes
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -21,6 +23,8 @@ _PAPERS = (MANIFEST, SIGNATURE, FACTS, INSTALLED)
 _CARRIED = "files"
 """The bundle's folder of files that are copied as they are: models, papers, launcher."""
 _SHOWN = 10
+# From <sys/prctl.h>.
+_END_WITH_PARENT = 1
 # The library that asks most of a system, where the bundle has it.
 _TORCH = "import importlib.util; importlib.util.find_spec('torch') and __import__('torch')"
 
@@ -58,7 +62,7 @@ def _environment(folder: Path) -> Path:
     """A virtual environment without pip; its interpreter."""
     # -I as everywhere: nothing of the caller's environment or folder is imported.
     command = [sys.executable, "-I", "-m", "venv", "--without-pip", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _run(command)
     if done.returncode:
         raise Stop(PIP, f"Python cannot make an environment: {_last(done.stderr or done.stdout)}")
     for file in (folder / "bin").iterdir():
@@ -82,14 +86,7 @@ def _packages(bundle: Path, folder: Path, python: Path) -> None:
         "PYTHONDONTWRITEBYTECODE": "1",
         "TMPDIR": str(scratch),
     }
-    done = subprocess.run(
-        [str(python), "-P", "-m", "pip", "install", *options],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _run([str(python), "-P", "-m", "pip", "install", *options], environment)
     if done.returncode:
         said = done.stderr or done.stdout
         if os.strerror(errno.ENOSPC) in said:
@@ -130,16 +127,27 @@ def _try(folder: Path, facts: Facts) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     code = f"{_TORCH}; import unabridged; print(unabridged.__version__)"
-    done = subprocess.run(
-        [str(folder / "bin" / "python"), "-P", "-c", code],
+    done = _run([str(folder / "bin" / "python"), "-P", "-c", code], environment)
+    if done.returncode or done.stdout.strip() != facts.version:
+        raise Stop(BROKEN, f"what was installed does not run: {_last(done.stderr or done.stdout)}")
+
+
+def _run(command: list[str], environment: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run a program that ends with us: one that went on writing would be in the next installer's way."""
+    libc = ctypes.CDLL(None)
+
+    def end_with_parent() -> None:
+        libc.prctl(_END_WITH_PARENT, signal.SIGKILL)
+
+    return subprocess.run(
+        command,
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
+        preexec_fn=end_with_parent,
     )
-    if done.returncode or done.stdout.strip() != facts.version:
-        raise Stop(BROKEN, f"what was installed does not run: {_last(done.stderr or done.stdout)}")
 
 
 def _refused(error: OSError, folder: Path) -> Stop:
