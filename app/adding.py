@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from unabridged.app.events import Added, AddEvent, FileRead, Stage
 from unabridged.app.settings import IngestSettings
-from unabridged.ingest.rows import AddItem, FileDone, Ignored, Progress
+from unabridged.ingest.catalog.rows import AddItem, FileDone, Ignored, Progress
 from unabridged.models.errors import UnabridgedError
 
 if TYPE_CHECKING:
-    from unabridged.ingest.add import AddOptions
+    from unabridged.ingest.adding.add import AddOptions
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ async def adding(steps: Steps, collection: str, abort: Abort) -> AsyncGenerator[
 
 def options_of(settings: IngestSettings) -> "AddOptions":
     """How files are read, from the settings."""
-    from unabridged.ingest.add import AddOptions
+    from unabridged.ingest.adding.add import AddOptions
     from unabridged.ingest.limits import MIB, Limits
 
     limits = Limits(

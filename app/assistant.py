@@ -41,7 +41,7 @@ from unabridged.engine.events import (
     Usage,
     pack_ids,
 )
-from unabridged.ingest.filters import Filter
+from unabridged.ingest.catalog.filters import Filter
 
 if TYPE_CHECKING:
     from unabridged.app.conversations import Conversations

@@ -138,7 +138,7 @@ def _sources(
     wanted: Iterable[PageKey], visible: dict[PageKey, list[tuple[int, int]]], layout: Layout, library: "Library"
 ) -> Iterator[Source]:
     """The visible stretches of these pages. Pages that were removed meanwhile are passed over."""
-    from unabridged.ingest.tokens import visible as shown
+    from unabridged.ingest.catalog.tokens import visible as shown
 
     documents = {document.id: document for document in layout.documents}
     for document_id, number in wanted:

@@ -11,7 +11,7 @@ from unabridged.app.events import LeftOut
 from unabridged.app.selection import when
 
 if TYPE_CHECKING:
-    from unabridged.ingest.rows import PageRow
+    from unabridged.ingest.catalog.rows import PageRow
 
 # Short sections (mails) share the room of one long one, while they match at least this well compared with the best.
 _CLOSE = 0.85
@@ -22,7 +22,7 @@ _BLOCK = 64
 
 def shown_text(section: Section, page: "PageRow") -> str:
     """What of the page stands in the section. Hidden text does not: people cannot see it, so the model must not."""
-    from unabridged.ingest.tokens import visible
+    from unabridged.ingest.catalog.tokens import visible
 
     pieces = [piece.characters(piece.at, piece.end) for piece in section.pieces if piece.page == page.number]
     shown = list(visible(page.text, page.parts))

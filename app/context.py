@@ -15,9 +15,9 @@ from unabridged.app.events import LeftOut
 from unabridged.ingest.document import Flag, Status
 
 if TYPE_CHECKING:
+    from unabridged.ingest.catalog.rows import DocumentRow, PageRow
+    from unabridged.ingest.catalog.tokens import PageTokens
     from unabridged.ingest.library import Library
-    from unabridged.ingest.rows import DocumentRow, PageRow
-    from unabridged.ingest.tokens import PageTokens
 
 # Document, page and first token of a section.
 Key = tuple[int, int, int]

@@ -21,10 +21,10 @@ from unabridged.app.sentences import passages
 from unabridged.ingest.document import Kind
 
 if TYPE_CHECKING:
+    from unabridged.ingest.catalog.repeats import Repeat
+    from unabridged.ingest.catalog.rows import DocumentRow
+    from unabridged.ingest.catalog.tokens import PageTokens
     from unabridged.ingest.library import Library
-    from unabridged.ingest.repeats import Repeat
-    from unabridged.ingest.rows import DocumentRow
-    from unabridged.ingest.tokens import PageTokens
     from unabridged.models.tokenizer import Tokenizer
 
 # A cut page ends at a sentence when one ends in the last third of the section.
@@ -47,7 +47,7 @@ def sections(
 ) -> list[Section]:
     """The sections of a document, none longer than `limit` tokens, without the stretches `repeats`. Blocking. Raises
     DocumentNotFound."""
-    from unabridged.ingest.tokens import tokens
+    from unabridged.ingest.catalog.tokens import tokens
 
     cutter = _Cutter(document, library, tokenizer, limit)
     for page in tokens(library, document.id, tokenizer).pages:
@@ -59,7 +59,7 @@ class _Cutter:
     """Fills sections page by page."""
 
     def __init__(self, document: "DocumentRow", library: "Library", tokenizer: "Tokenizer", limit: int) -> None:
-        from unabridged.ingest.reads import labels
+        from unabridged.ingest.catalog.reads import labels
 
         self._document = document
         self._library = library

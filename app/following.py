@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from unabridged.ingest.adding.watch import Batch, Notice, Pauses, Watch
+from unabridged.ingest.catalog.rows import AddItem
 from unabridged.ingest.errors import IngestError, LibraryBusy
-from unabridged.ingest.rows import AddItem
-from unabridged.ingest.watch import Batch, Notice, Pauses, Watch
 
 if TYPE_CHECKING:
     from unabridged.ingest.library import Library

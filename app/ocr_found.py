@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from unabridged.app.finding import Finding
-from unabridged.ingest import ocr
+from unabridged.ingest.ocr import recognise as ocr
 
 if TYPE_CHECKING:
     from unabridged.app.settings import Settings
@@ -19,7 +19,7 @@ def look(settings: "Settings | None") -> Finding:
     if not engines:
         return Finding(check="ocr", level="warn", text="nothing is installed that reads scans", remedy=_WAY_OUT)
     if "tesseract" not in engines:
-        from unabridged.ingest import ocr_rapid
+        from unabridged.ingest.ocr import rapid as ocr_rapid
 
         text = f"{ocr_rapid.version()}: Latin, Chinese and Japanese letters"
         return Finding(check="ocr", level="ok", text=text)
@@ -27,7 +27,7 @@ def look(settings: "Settings | None") -> Finding:
 
 
 def _tesseract(wanted: tuple[str, ...], second: bool) -> Finding:
-    from unabridged.ingest import ocr_tesseract
+    from unabridged.ingest.ocr import tesseract as ocr_tesseract
 
     beside = ", and RapidOCR for what it reads badly" if second else ""
     try:

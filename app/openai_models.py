@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from unabridged.app.replies import Refusal
-from unabridged.ingest.rows import CollectionRow
+from unabridged.ingest.catalog.rows import CollectionRow
 
 DEFAULT_ID = "unabridged"
 DEFAULT_COLLECTION = "default"

@@ -154,7 +154,7 @@ async def measure(settings: "Settings", locations: "Locations", count: int, tell
 
 
 def _read(library: Any, folder: Path, texts: list[str], assistant: "Assistant") -> None:
-    from unabridged.ingest.add import add
+    from unabridged.ingest.adding.add import add
 
     folder.mkdir()
     for number, text in enumerate(texts):

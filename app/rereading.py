@@ -8,8 +8,8 @@ from unabridged.app.selection import in_order
 from unabridged.ingest.errors import CollectionNotFound
 
 if TYPE_CHECKING:
+    from unabridged.ingest.catalog.rows import DocumentRow
     from unabridged.ingest.library import Library
-    from unabridged.ingest.rows import DocumentRow
 
 
 class Rereading:

@@ -20,10 +20,10 @@ from unabridged.app.schema import (
 )
 from unabridged.app.service import Service
 from unabridged.app.wire import decode_body, lines
-from unabridged.ingest.filters import Filter
+from unabridged.ingest.catalog.filters import Filter
 
 if TYPE_CHECKING:
-    from unabridged.ingest.rows import DocumentRow, Hit, PageRow
+    from unabridged.ingest.catalog.rows import DocumentRow, Hit, PageRow
 
 MAX_HITS = 200
 

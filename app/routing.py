@@ -18,13 +18,13 @@ from unabridged.app.hints import hints
 from unabridged.app.selection import Selection, select
 from unabridged.app.unrepeated import own_shares, without_repeats
 from unabridged.app.words import terms
+from unabridged.ingest.catalog.filters import Filter
 from unabridged.ingest.errors import DocumentNotFound
-from unabridged.ingest.filters import Filter
 
 if TYPE_CHECKING:
+    from unabridged.ingest.catalog.repeats import Repeat
+    from unabridged.ingest.catalog.rows import DocumentRow
     from unabridged.ingest.library import Library
-    from unabridged.ingest.repeats import Repeat
-    from unabridged.ingest.rows import DocumentRow
     from unabridged.models.tokenizer import Tokenizer
 
 Mode = Literal["whole", "focused"]
@@ -163,7 +163,7 @@ class Planner:
     def _tokens(self, document: "DocumentRow") -> int:
         if document.tokens is not None:
             return document.tokens
-        from unabridged.ingest.tokens import tokens
+        from unabridged.ingest.catalog.tokens import tokens
 
         return tokens(self._library, document.id, self._tokenizer).count
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from unabridged.app.context import display_name, readable, unread
 from unabridged.app.errors import NothingToRead
 from unabridged.app.events import LeftOut, Question
-from unabridged.ingest import filters
+from unabridged.ingest.catalog import filters
+from unabridged.ingest.catalog.filters import Filter
+from unabridged.ingest.catalog.messages import moment
 from unabridged.ingest.document import Kind
-from unabridged.ingest.filters import Filter
-from unabridged.ingest.messages import moment
 
 if TYPE_CHECKING:
+    from unabridged.ingest.catalog.rows import DocumentRow
     from unabridged.ingest.library import Library
-    from unabridged.ingest.rows import DocumentRow
 
 _LATE = 1 << 62
 _NAMED = 100  # copies that are named one by one

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from unabridged.app.locations import Locations
     from unabridged.app.openai_models import Limits
     from unabridged.app.settings import Settings
+    from unabridged.ingest.catalog.rows import AddItem
     from unabridged.ingest.library import Library
-    from unabridged.ingest.rows import AddItem
     from unabridged.models.tokenizer import Tokenizer
 
 T = TypeVar("T")
@@ -132,7 +132,7 @@ class Service:
     async def steps_of_adding(self, wanted: AddFiles) -> "tuple[Steps, Abort]":
         """The work of adding files and what ends it, for `adding`. Tokens are counted where a model is installed."""
         from unabridged.app.adding import options_of
-        from unabridged.ingest.add import add, readers
+        from unabridged.ingest.adding.add import add, readers
 
         options = msgspec.structs.replace(
             options_of(self.settings.ingest),

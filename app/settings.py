@@ -104,7 +104,7 @@ class IngestSettings(Group):
     seconds: int = Field(default=120, ge=1)
     """Seconds that reading one file may take before it is stopped."""
     ocr: Literal["auto", "off", "all"] = "auto"
-    """Recognise images and pages without a usable text layer ("auto"), beside those all pages with pictures, or none."""
+    """Recognise images and pages without a usable text layer ("auto"), all pages with pictures as well, or none."""
     ocr_languages: tuple[str, ...] = ()
     """Languages that tesseract reads, as it names them (eng,deu,rus); none takes those that are installed, up to 6."""
     ocr_seconds: int = Field(default=60, ge=1, le=600)

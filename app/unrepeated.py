@@ -13,9 +13,9 @@ from unabridged.app.words import terms
 from unabridged.ingest.document import Kind
 
 if TYPE_CHECKING:
+    from unabridged.ingest.catalog.repeats import Repeat
+    from unabridged.ingest.catalog.rows import DocumentRow
     from unabridged.ingest.library import Library
-    from unabridged.ingest.repeats import Repeat
-    from unabridged.ingest.rows import DocumentRow
 
 Cut = Callable[["DocumentRow", "tuple[Repeat, ...]"], list[Section]]
 
@@ -23,7 +23,7 @@ Cut = Callable[["DocumentRow", "tuple[Repeat, ...]"], list[Section]]
 def without_repeats(chosen: Sequence[Section], library: "Library", cut: Cut) -> list[Section]:
     """The chosen sections, in their order, those of messages cut anew without what need not be read twice. `cut`: the
     sections of a document without some of its repeats."""
-    from unabridged.ingest.repeats import repeats
+    from unabridged.ingest.catalog.repeats import repeats
 
     there = Counter(section.document.id for section in chosen)
     documents = {section.document.id: section.document for section in chosen}
@@ -52,7 +52,7 @@ def own_shares(
     """Of pages (document and number) of messages that repeat what other messages of `read` say: the share of the
     question's words on them that stands outside of it. So what is asked for is found where it was written, not in ten
     answers that quote it."""
-    from unabridged.ingest.repeats import repeats
+    from unabridged.ingest.catalog.repeats import repeats
 
     wanted = terms(query)
     sought = wanted.words | wanted.numbers

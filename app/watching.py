@@ -14,15 +14,15 @@ import msgspec
 from unabridged.app.adding import in_thread, options_of
 from unabridged.app.following import follow
 from unabridged.app.service import NoModel
-from unabridged.ingest.rows import FileDone
-from unabridged.ingest.watch import Batch, Notice, Pauses
+from unabridged.ingest.adding.watch import Batch, Notice, Pauses
+from unabridged.ingest.catalog.rows import FileDone
 from unabridged.models.errors import UnabridgedError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from unabridged.app.service import Service
-    from unabridged.ingest.rows import AddItem
+    from unabridged.ingest.catalog.rows import AddItem
     from unabridged.ingest.worker import Workers
 
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Watching:
             _log.exception("following folders failed")
 
     def _look(self, batch: Batch) -> "Generator[AddItem, None, None]":
-        from unabridged.ingest.add import add, readers
+        from unabridged.ingest.adding.add import add, readers
 
         options = msgspec.structs.replace(options_of(self._settings), only=batch.only)
         self._workers = readers(options)

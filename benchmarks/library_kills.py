@@ -25,10 +25,11 @@ from typing import Any
 
 from benchmarks.report import machine, save
 
-from unabridged.ingest import filing, storing
-from unabridged.ingest.add import AddOptions, add
-from unabridged.ingest.audit import audit
-from unabridged.ingest.findings import Finding
+from unabridged.ingest.adding import filing
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.catalog import storing
+from unabridged.ingest.catalog.audit import audit
+from unabridged.ingest.catalog.findings import Finding
 from unabridged.ingest.library import Library
 
 _KINDS = ("all", "all", "process", "reader")

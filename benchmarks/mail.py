@@ -32,10 +32,10 @@ from typing import Any
 
 from benchmarks.report import machine, save
 
-from unabridged.ingest import mbox
 from unabridged.ingest.document import Closed, Opened
 from unabridged.ingest.extract import read_source
 from unabridged.ingest.limits import Limits
+from unabridged.ingest.mail import mbox
 from unabridged.ingest.reading import Place, Reading, Source
 
 DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "mail" / "r-lists.mbox.xz"

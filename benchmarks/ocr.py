@@ -25,9 +25,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from unabridged.ingest import ocr, ocr_rapid, ocr_tesseract
 from unabridged.ingest.limits import Limits
-from unabridged.ingest.ocr_image import Gray, straightened
+from unabridged.ingest.ocr import rapid as ocr_rapid
+from unabridged.ingest.ocr import recognise as ocr
+from unabridged.ingest.ocr import tesseract as ocr_tesseract
+from unabridged.ingest.ocr.image import Gray, straightened
 
 PAGES = (
     ("cite__cite.pdf", 2),

@@ -20,13 +20,13 @@ from typing import Any
 from benchmarks.mail import DEFAULT, ours
 from benchmarks.report import machine, save
 
-from unabridged.ingest import messages
-from unabridged.ingest.add import add
-from unabridged.ingest.database import transaction
+from unabridged.ingest.adding.add import add
+from unabridged.ingest.catalog import messages
+from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.repeats import repeats
 from unabridged.ingest.document import PartKind
-from unabridged.ingest.labels import label
 from unabridged.ingest.library import Library
-from unabridged.ingest.repeats import repeats
+from unabridged.ingest.mail.labels import label
 
 ONE = (
     b"From a@b Mon Mar  3 09:12:44 2025\nFrom: Ann <a@b.example>\nMessage-ID: <one@more>\nReferences: <%s>\n"

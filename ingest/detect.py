@@ -5,11 +5,11 @@ A name is believed only where the bytes do not say otherwise: a Word document na
 
 import re
 
-from unabridged.ingest import charset
 from unabridged.ingest.document import Kind
-from unabridged.ingest.languages import is_code, is_data, is_table
 from unabridged.ingest.magic import TAR_BLOCK, Detected, binary, is_tar, office
-from unabridged.ingest.text import is_binary
+from unabridged.ingest.texts import charset
+from unabridged.ingest.texts.languages import is_code, is_data, is_table
+from unabridged.ingest.texts.text import is_binary
 
 HEAD = 64 * 1024  # bytes of a file that `detect` looks at
 
@@ -43,11 +43,11 @@ def detect(head: bytes, name: str) -> Detected:
     if found := binary(head, ext):
         return found
     if is_tar(head[:TAR_BLOCK]):
-        return Detected(Kind.ARCHIVE, reader="tarball")
+        return Detected(Kind.ARCHIVE, reader="archives.tarball")
     if ext == "ipynb":
-        return Detected(Kind.CODE, reader="notebook")
+        return Detected(Kind.CODE, reader="texts.notebook")
     if is_code(name, ext, head):
-        return Detected(Kind.CODE, reader="code")
+        return Detected(Kind.CODE, reader="texts.code")
     if found := _lines(head, ext):
         return found
     if kind := _by_text(head, ext):
@@ -65,19 +65,19 @@ def _by_name(head: bytes, ext: str) -> Detected:
         return Detected(Kind.MARKDOWN)
     lost = office(ext)
     if lost and (not head or is_binary(head)):
-        return Detected(lost, reader="zipped")
+        return Detected(lost, reader="archives.zipped")
     # Programs that "export to Excel" write separated values under its name.
     if is_table(ext) or ext == "xls":
-        return Detected(Kind.SHEET, reader="delimited")
-    return Detected(Kind.TEXT, reader="code" if is_data(ext) else "text")
+        return Detected(Kind.SHEET, reader="texts.delimited")
+    return Detected(Kind.TEXT, reader="texts.code" if is_data(ext) else "texts.text")
 
 
 def _lines(head: bytes, ext: str) -> Detected | None:
     """Calendars and contact cards."""
     begins = as_ascii(head[:4_096]).lstrip()[:40].upper().replace(b" ", b"")
     if begins.startswith(b"BEGIN:VCALENDAR") or (ext in _CALENDAR_NAMES and not is_binary(head)):
-        return Detected(Kind.CALENDAR, reader="calendar")
-    return Detected(Kind.TEXT, reader="vcard") if begins.startswith(b"BEGIN:VCARD") else None
+        return Detected(Kind.CALENDAR, reader="texts.calendar")
+    return Detected(Kind.TEXT, reader="texts.vcard") if begins.startswith(b"BEGIN:VCARD") else None
 
 
 def _by_text(head: bytes, ext: str) -> Kind | None:

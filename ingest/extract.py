@@ -15,14 +15,14 @@ Reader = Callable[[Source, Reading, Place], Iterator[Item]]
 
 # The module that reads a kind, where nothing more is known.
 _READERS = {
-    Kind.PDF: "pdf",
-    Kind.MAILBOX: "mbox",
-    Kind.MESSAGE: "mail",
-    Kind.HTML: "html",
-    Kind.TEXT: "text",
-    Kind.MARKDOWN: "text",
-    Kind.CODE: "code",
-    Kind.IMAGE: "image",
+    Kind.PDF: "pdf.read",
+    Kind.MAILBOX: "mail.mbox",
+    Kind.MESSAGE: "mail.read",
+    Kind.HTML: "texts.html",
+    Kind.TEXT: "texts.text",
+    Kind.MARKDOWN: "texts.text",
+    Kind.CODE: "texts.code",
+    Kind.IMAGE: "ocr.picture",
 }
 _TEXTS = frozenset({Kind.TEXT, Kind.MARKDOWN, Kind.CODE})
 

@@ -18,16 +18,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from unabridged.ingest import page_map, reads, roots, search, tags, writes
-from unabridged.ingest.database import LIBRARY_FAULTS, connect, explain
-from unabridged.ingest.explained import explained
-from unabridged.ingest.filters import Filter
+from unabridged.ingest.adding import roots
+from unabridged.ingest.adding.watch import Folder
+from unabridged.ingest.catalog import page_map, reads, search, tags, writes
+from unabridged.ingest.catalog.database import LIBRARY_FAULTS, connect, explain
+from unabridged.ingest.catalog.explained import explained
+from unabridged.ingest.catalog.filters import Filter
+from unabridged.ingest.catalog.outdated import Outdated, outdated
+from unabridged.ingest.catalog.page_map import PageFacts, PageProblem
+from unabridged.ingest.catalog.reindex import reindex
+from unabridged.ingest.catalog.rows import CollectionRow, Composing, Counts, DocumentRow, Hit, PageRow
 from unabridged.ingest.lock import Lock
-from unabridged.ingest.outdated import Outdated, outdated
-from unabridged.ingest.page_map import PageFacts, PageProblem
-from unabridged.ingest.reindex import reindex
-from unabridged.ingest.rows import CollectionRow, Composing, Counts, DocumentRow, Hit, PageRow
-from unabridged.ingest.watch import Folder
 
 DEFAULT = "default"
 

@@ -18,21 +18,21 @@ class Detected(NamedTuple):
 
 
 _READ: tuple[tuple[bytes, Detected], ...] = (
-    (b"{\\rtf", Detected(Kind.WORD, reader="rtf")),
+    (b"{\\rtf", Detected(Kind.WORD, reader="office.rtf")),
     (b"\x89PNG\r\n", Detected(Kind.IMAGE)),
     (b"\xff\xd8\xff", Detected(Kind.IMAGE)),
     (b"GIF8", Detected(Kind.IMAGE)),
     (b"II*\x00", Detected(Kind.IMAGE)),
     (b"MM\x00*", Detected(Kind.IMAGE)),
-    (b"\x78\x9f\x3e\x22", Detected(Kind.MESSAGE, reader="winmail")),
-    (b"!BDN", Detected(Kind.MAILBOX, reader="pst")),
-    (b"\x09\x00\x04\x00", Detected(Kind.SHEET, reader="xls")),
-    (b"\x09\x02\x06\x00", Detected(Kind.SHEET, reader="xls")),
-    (b"\x09\x04\x06\x00", Detected(Kind.SHEET, reader="xls")),
-    (b"\x1f\x8b", Detected(Kind.ARCHIVE, reader="tarball")),
-    (b"BZh", Detected(Kind.ARCHIVE, reader="tarball")),
-    (b"\xfd7zXZ\x00", Detected(Kind.ARCHIVE, reader="tarball")),
-    (b"\x5d\x00\x00\x80\x00\xff\xff", Detected(Kind.ARCHIVE, reader="tarball")),
+    (b"\x78\x9f\x3e\x22", Detected(Kind.MESSAGE, reader="outlook.winmail")),
+    (b"!BDN", Detected(Kind.MAILBOX, reader="outlook.pst")),
+    (b"\x09\x00\x04\x00", Detected(Kind.SHEET, reader="office.xls")),
+    (b"\x09\x02\x06\x00", Detected(Kind.SHEET, reader="office.xls")),
+    (b"\x09\x04\x06\x00", Detected(Kind.SHEET, reader="office.xls")),
+    (b"\x1f\x8b", Detected(Kind.ARCHIVE, reader="archives.tarball")),
+    (b"BZh", Detected(Kind.ARCHIVE, reader="archives.tarball")),
+    (b"\xfd7zXZ\x00", Detected(Kind.ARCHIVE, reader="archives.tarball")),
+    (b"\x5d\x00\x00\x80\x00\xff\xff", Detected(Kind.ARCHIVE, reader="archives.tarball")),
 )
 _NAMED: tuple[tuple[bytes, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "zstd archive: unpack it first"),
@@ -111,10 +111,10 @@ def binary(head: bytes, ext: str) -> Detected | None:
     here is what it seems to be."""
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK00PK\x03\x04")):
         seems = next((kind for mark, kind in _ZIP if mark in head), _OFFICE.get(ext, Kind.ARCHIVE))
-        return Detected(seems, reader="zipped")
+        return Detected(seems, reader="archives.zipped")
     if head.startswith(OLE):
         seems = next((kind for name, kind in _STREAMS if name.encode("utf-16-le") in head), _OFFICE.get(ext, Kind.WORD))
-        return Detected(seems, reader="ole")
+        return Detected(seems, reader="office.ole")
     if head[4:8] == b"ftyp":
         return Detected(Kind.OTHER, "video or image (MP4 family)")
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
@@ -122,7 +122,7 @@ def binary(head: bytes, ext: str) -> Detected | None:
     if head.startswith(b"RIFF") and head[8:12] in (b"WAVE", b"AVI "):
         return Detected(Kind.OTHER, {b"WAVE": "WAV audio"}.get(head[8:12], "AVI video"))
     if found := next((found for mark, found in _READ if head.startswith(mark)), None):
-        return None if found.reader == "tarball" and head[:256].isascii() else found
+        return None if found.reader == "archives.tarball" and head[:256].isascii() else found
     what = next((what for mark, what in _NAMED if head.startswith(mark)), "")
     return Detected(Kind.OTHER, what) if what and not (what in _WORDS and head[:256].isascii()) else None
 

@@ -19,14 +19,15 @@ from typing import BinaryIO
 
 import msgspec
 
-from unabridged.ingest import mail_place, wire
+from unabridged.ingest import wire
 from unabridged.ingest.detect import HEAD, detect
 from unabridged.ingest.document import CONTAINERS, Closed, Item, Kind, Opened, Status
 from unabridged.ingest.extract import guarded, read_source, reader_of
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.magic import Detected
-from unabridged.ingest.normalise import normalise
+from unabridged.ingest.mail import place as mail_place
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
+from unabridged.ingest.texts.normalise import normalise
 from unabridged.models.no_network import give_up
 
 _MAIL = (Kind.MESSAGE, Kind.MAILBOX)

@@ -24,7 +24,7 @@ def loaded_after(statement: str) -> set[str]:
         "unabridged.app.supervisor",
         "unabridged.app.client",
         "unabridged.ui.tui",
-        "unabridged.ingest.add",
+        "unabridged.ingest.adding.add",
         "unabridged.ingest.library",
         "unabridged.models.tokenizer",
         "unabridged.models.registry",

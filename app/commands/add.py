@@ -21,7 +21,7 @@ from unabridged.app.printable import one_line
 from unabridged.app.rereading import Rereading
 
 if TYPE_CHECKING:
-    from unabridged.ingest.rows import AddItem
+    from unabridged.ingest.catalog.rows import AddItem
 
 _EXAMPLES = examples(
     "unabridged add ~/case",
@@ -89,8 +89,8 @@ def add(
     import msgspec
 
     from unabridged.app.adding import options_of
-    from unabridged.ingest.add import add as adding
-    from unabridged.ingest.locked import locked_files
+    from unabridged.ingest.adding.add import add as adding
+    from unabridged.ingest.adding.locked import locked_files
     from unabridged.ingest.paths import on_disk
 
     settings = app.settings()

@@ -29,7 +29,7 @@ from unabridged.engine.events import Sampling
 
 if TYPE_CHECKING:
     from unabridged.app.settings import Settings
-    from unabridged.ingest.filters import Filter
+    from unabridged.ingest.catalog.filters import Filter
 
 _ASK = examples(
     'unabridged ask "When does the lease end?"',

@@ -9,7 +9,7 @@ import click
 from unabridged.app.commands.common import TEXT
 
 if TYPE_CHECKING:
-    from unabridged.ingest.filters import Filter
+    from unabridged.ingest.catalog.filters import Filter
     from unabridged.ingest.library import Library
 
 # Name of the field, option, several, help.
@@ -30,7 +30,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def filtered(*arguments: Any, **named: Any) -> Any:
-        from unabridged.ingest.filters import Filter
+        from unabridged.ingest.catalog.filters import Filter
 
         fields = {field: named.pop(field) for field, *_ in _OPTIONS}
         return command(*arguments, where=Filter(**fields), **named)
@@ -59,6 +59,6 @@ def question_fields(where: "Filter") -> dict[str, Any]:
 
 def nothing(library: "Library", collection: str, where: "Filter") -> str:
     """Why a filter means no document, and what to do."""
-    from unabridged.ingest.filters import explain
+    from unabridged.ingest.catalog.filters import explain
 
     return f"no document matches {where} ({explain(library.documents(collection), where)})"

@@ -12,8 +12,8 @@ from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
     from unabridged.app.settings import Settings
-    from unabridged.ingest.rows import AddItem, FileDone
-    from unabridged.ingest.watch import Batch
+    from unabridged.ingest.adding.watch import Batch
+    from unabridged.ingest.catalog.rows import AddItem, FileDone
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ def follow(app: App, settings: "Settings", collection: str, how: Followed) -> No
     from unabridged.app.adding import options_of
     from unabridged.app.commands.reading_ahead import read_ahead
     from unabridged.app.following import follow as following
-    from unabridged.ingest.add import add
-    from unabridged.ingest.rows import FileDone
-    from unabridged.ingest.watch import Batch, Notice
+    from unabridged.ingest.adding.add import add
+    from unabridged.ingest.adding.watch import Batch, Notice
+    from unabridged.ingest.catalog.rows import FileDone
 
     tokenizer = app.tokenizer(settings.model.name)
     stop = threading.Event()

@@ -11,9 +11,9 @@ from unabridged.app.printable import one_line, printable
 from unabridged.app.rereading import Rereading
 
 if TYPE_CHECKING:
-    from unabridged.ingest.filters import Filter
+    from unabridged.ingest.catalog.filters import Filter
+    from unabridged.ingest.catalog.rows import DocumentRow, PageRow
     from unabridged.ingest.library import Library
-    from unabridged.ingest.rows import DocumentRow, PageRow
 
 _EMPTY = "no documents; read some with: unabridged add FOLDER"
 

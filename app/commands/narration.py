@@ -14,7 +14,7 @@ from unabridged.app.events import Added
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
-    from unabridged.ingest.rows import AddItem, FileDone, Ignored, Progress
+    from unabridged.ingest.catalog.rows import AddItem, FileDone, Ignored, Progress
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Manner:
 
 def narrate(app: App, items: "Iterable[AddItem]", manner: Manner) -> Tally:
     """Tells the steps of an addition as they come."""
-    from unabridged.ingest.rows import FileDone, Ignored
+    from unabridged.ingest.catalog.rows import FileDone, Ignored
 
     tally = Tally()
     with ExitStack() as stack:

@@ -16,7 +16,7 @@ from unabridged.app.commands.narration import Tally
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
-    from unabridged.ingest.rows import AddItem, FileDone
+    from unabridged.ingest.catalog.rows import AddItem, FileDone
 
 _TRIES = 3
 _MOST_BYTES = 1 << 20
@@ -54,7 +54,7 @@ class Watched:
 
     def through(self, items: "Iterable[AddItem]") -> "Iterator[AddItem]":
         """The items as they are."""
-        from unabridged.ingest.rows import FileDone
+        from unabridged.ingest.catalog.rows import FileDone
 
         for item in items:
             if isinstance(item, FileDone) and (item.change in ("new", "changed") or item.path in self._named):
@@ -89,7 +89,7 @@ def _question(path: str) -> str:
 
 
 def _done(items: "Iterable[AddItem]") -> "Iterator[FileDone]":
-    from unabridged.ingest.rows import FileDone
+    from unabridged.ingest.catalog.rows import FileDone
 
     return (item for item in items if isinstance(item, FileDone))
 

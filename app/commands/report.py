@@ -12,9 +12,9 @@ from unabridged.app.output import count
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
+    from unabridged.ingest.catalog.page_map import PageFacts, PageProblem
+    from unabridged.ingest.catalog.rows import DocumentRow
     from unabridged.ingest.library import Library
-    from unabridged.ingest.page_map import PageFacts, PageProblem
-    from unabridged.ingest.rows import DocumentRow
 
 
 def problems(library: "Library", rows: "Sequence[DocumentRow]") -> "list[tuple[DocumentRow, list[PageProblem]]]":
@@ -37,9 +37,9 @@ def tell_problems(found: "Sequence[tuple[DocumentRow, list[PageProblem]]]") -> N
 
 def ignored(app: App, library: "Library", collection: str, as_json: bool) -> None:
     """What rules leave out of the collection's folders, as they lie on the disk now."""
+    from unabridged.ingest.adding.walk import Passed, walk
+    from unabridged.ingest.catalog.rows import Ignored
     from unabridged.ingest.paths import stored
-    from unabridged.ingest.rows import Ignored
-    from unabridged.ingest.walk import Passed, walk
 
     total = 0
     for folder in library.folders(collection):

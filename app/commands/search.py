@@ -10,8 +10,8 @@ from unabridged.app.places import place
 from unabridged.app.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from unabridged.ingest.filters import Filter
-    from unabridged.ingest.rows import Hit
+    from unabridged.ingest.catalog.filters import Filter
+    from unabridged.ingest.catalog.rows import Hit
 
 
 @click.command(

@@ -9,7 +9,7 @@ from unabridged.app.commands.filtering import filter_options
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
-    from unabridged.ingest.filters import Filter
+    from unabridged.ingest.catalog.filters import Filter
 
 
 @click.command(

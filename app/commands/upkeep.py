@@ -14,9 +14,9 @@ from unabridged.app.output import count
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
-    from unabridged.ingest.findings import Finding
+    from unabridged.ingest.catalog.findings import Finding
+    from unabridged.ingest.catalog.outdated import Outdated
     from unabridged.ingest.library import Library
-    from unabridged.ingest.outdated import Outdated
 
 
 @click.group(epilog=examples("unabridged library verify", "unabridged library backup case.backup"))
@@ -34,8 +34,8 @@ def verify(app: App, files: bool, index: bool, as_json: bool) -> int:
 
     What is damaged makes the exit code 1; files that have changed or gone since they were read make it 4.
     """
-    from unabridged.ingest.audit import PARTS, audit
-    from unabridged.ingest.findings import Checked
+    from unabridged.ingest.catalog.audit import PARTS, audit
+    from unabridged.ingest.catalog.findings import Checked
 
     parts = tuple(part for part in PARTS if {"files": files, "index": index}.get(part, True))
     grades = {"damaged": 0, "stale": 0}
@@ -89,7 +89,7 @@ def backup(app: App, file: Path, force: bool) -> None:
     It is a copy of one moment, checked, and a file that takes its name at once. The library can be used meanwhile.
     Conversations, models and stored keys and values are not in it.
     """
-    from unabridged.ingest.backup import backup as back_up
+    from unabridged.ingest.catalog.backup import backup as back_up
 
     with app.library() as opened, _Bar(app) as bar:
         written = back_up(opened, file, force=force, on_pages=bar.over("copying"))
@@ -106,7 +106,7 @@ def restore(app: App, file: Path, force: bool) -> None:
     All or nothing, whatever stops it. A library that holds files is only replaced with --force.
     """
     from unabridged.app import runtime
-    from unabridged.ingest.backup import restore as restore_from
+    from unabridged.ingest.catalog.backup import restore as restore_from
 
     running = runtime.read(app.locations.server_file)
     if running is not None and runtime.alive(running.pid):
@@ -153,8 +153,8 @@ def _read_again(app: App, opened: "Library", old: "Iterable[Outdated]", as_json:
 
     from unabridged.app.adding import options_of
     from unabridged.app.commands.narration import Manner, Tally, narrate, summary
-    from unabridged.ingest.add import add
-    from unabridged.ingest.outdated import present
+    from unabridged.ingest.adding.add import add
+    from unabridged.ingest.catalog.outdated import present
 
     settings = app.settings()
     options = msgspec.structs.replace(options_of(settings.ingest), force=True)

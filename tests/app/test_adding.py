@@ -16,8 +16,8 @@ from unabridged.app.events import Stage
 from unabridged.app.schema import AddFiles
 from unabridged.app.service import Service
 from unabridged.app.settings import IngestSettings
+from unabridged.ingest.catalog.rows import Progress
 from unabridged.ingest.errors import LibraryBusy, ReadingAborted
-from unabridged.ingest.rows import Progress
 
 
 async def test_the_generator_runs_and_closes_in_one_other_thread() -> None:

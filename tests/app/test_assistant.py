@@ -35,9 +35,9 @@ from unabridged.engine.events import (
     Usage,
     unpack_ids,
 )
-from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.catalog.rows import Composing
 from unabridged.ingest.library import Library
-from unabridged.ingest.rows import Composing
 
 READY = Ready(
     protocol=1,

@@ -11,9 +11,9 @@ from unabridged.app.errors import NothingToRead
 from unabridged.app.events import Turn
 from unabridged.app.prompt import Prompt
 from unabridged.app.routing import Ask, Limits, Plan, Planner
-from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.catalog.filters import Filter
 from unabridged.ingest.errors import CollectionNotFound
-from unabridged.ingest.filters import Filter
 from unabridged.ingest.library import Library
 from unabridged.models.tokenizer import Tokenizer
 

@@ -12,7 +12,7 @@ from unabridged.app.errors import NothingToRead
 from unabridged.app.events import Question
 from unabridged.app.routing import Ask, Limits, Plan, Planner
 from unabridged.app.selection import meant
-from unabridged.ingest.filters import Filter
+from unabridged.ingest.catalog.filters import Filter
 from unabridged.ingest.library import Library
 from unabridged.models.tokenizer import Tokenizer
 

@@ -15,10 +15,10 @@ from unabridged.app.following import follow
 from unabridged.app.locations import Locations
 from unabridged.app.service import Service
 from unabridged.app.settings import IngestSettings, Settings
-from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.adding.watch import Batch, Notice, Pauses
+from unabridged.ingest.catalog.rows import AddItem, FileDone
 from unabridged.ingest.library import Library
-from unabridged.ingest.rows import AddItem, FileDone
-from unabridged.ingest.watch import Batch, Notice, Pauses
 
 _SECONDS = 15.0
 

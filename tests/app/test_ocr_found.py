@@ -4,7 +4,8 @@ import pytest
 
 from unabridged.app import ocr_found
 from unabridged.app.settings import IngestSettings, Settings
-from unabridged.ingest import ocr, ocr_tesseract
+from unabridged.ingest.ocr import recognise as ocr
+from unabridged.ingest.ocr import tesseract as ocr_tesseract
 
 
 @pytest.fixture

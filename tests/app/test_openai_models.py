@@ -4,7 +4,7 @@ import pytest
 
 from unabridged.app.openai_models import Limits, entries, entry, resolve
 from unabridged.app.replies import Refusal
-from unabridged.ingest.rows import CollectionRow
+from unabridged.ingest.catalog.rows import CollectionRow
 
 MODEL = "smollm2-135m"
 NAMES = ["case", "default", "unabridged"]

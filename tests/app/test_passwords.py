@@ -14,10 +14,10 @@ from tests.ingest.made import data, line, pdf
 from unabridged.app.commands import passwords
 from unabridged.app.commands.narration import Tally
 from unabridged.app.schema import AddFiles
-from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.adding.locked import locked_files
+from unabridged.ingest.catalog.rows import AddItem, FileDone
 from unabridged.ingest.library import Library
-from unabridged.ingest.locked import locked_files
-from unabridged.ingest.rows import AddItem, FileDone
 
 Answers = Iterator[str]
 

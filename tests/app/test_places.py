@@ -6,7 +6,7 @@ import pytest
 
 from unabridged.app.cutting import sections
 from unabridged.app.places import place, span
-from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.adding.add import AddOptions, add
 from unabridged.ingest.library import Library
 from unabridged.models.tokenizer import Tokenizer
 

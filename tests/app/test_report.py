@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from unabridged.app import cli
+from unabridged.ingest.catalog.storing import ContentWriter
+from unabridged.ingest.catalog.writes import Seen, attach, ensure_collection
 from unabridged.ingest.document import Closed, Flag, Kind, Opened, Page, Part, PartKind, Status
 from unabridged.ingest.library import Library
-from unabridged.ingest.storing import ContentWriter
-from unabridged.ingest.writes import Seen, attach, ensure_collection
 
 Run = Callable[..., tuple[int, str, str]]
 

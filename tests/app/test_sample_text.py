@@ -6,7 +6,7 @@ import pytest
 from tests.engine.tiny import save_tiny
 
 from unabridged.app.sample_text import manual, pieces, text_of_collection, text_of_files
-from unabridged.ingest.add import add
+from unabridged.ingest.adding.add import add
 from unabridged.ingest.library import Library
 from unabridged.models.errors import ModelError
 from unabridged.models.tokenizer import Tokenizer

@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 from tests.ingest.made import read, sound
 
-from unabridged.ingest import cms, content_lines, dates, headers, lzfu, mail_place, mbox, mbox_split, mime, tnef
 from unabridged.ingest.document import Closed, Item, Page
 from unabridged.ingest.limits import Limits
+from unabridged.ingest.mail import cms, dates, headers, mbox, mbox_split, mime
+from unabridged.ingest.mail import place as mail_place
+from unabridged.ingest.outlook import lzfu, tnef
+from unabridged.ingest.texts import content_lines
 
 SMALL = Limits(ocr="off", depth=4, parts=50, attachment_bytes=1 << 22, document_chars=1 << 20)
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest.add import AddOptions, add
-from unabridged.ingest.database import transaction
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.rows import FileDone
+from unabridged.ingest.catalog.storing import ContentWriter
+from unabridged.ingest.catalog.writes import Seen, attach, ensure_collection
 from unabridged.ingest.document import Closed, Kind, Opened, Page, Status
 from unabridged.ingest.library import Library
 from unabridged.ingest.paths import shown
-from unabridged.ingest.rows import FileDone
-from unabridged.ingest.storing import ContentWriter
 from unabridged.ingest.worker import Workers
-from unabridged.ingest.writes import Seen, attach, ensure_collection
 
 Adder = Callable[..., dict[str, FileDone]]
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from unabridged.ingest.add import AddOptions, add
-from unabridged.ingest.database import transaction
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.storing import ContentWriter
 from unabridged.ingest.document import Closed, Kind, Opened, Page, Part, PartKind, Status
-from unabridged.ingest.labels import body_hash, label
 from unabridged.ingest.library import Library
-from unabridged.ingest.storing import ContentWriter
+from unabridged.ingest.mail.labels import body_hash, label
 
 START = datetime(2026, 3, 2, 10, 0, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
 from tests.ingest.made import data, line, pdf
 
-from unabridged.ingest.ocr_image import Gray
+from unabridged.ingest.ocr.image import Gray
 
 LINES = (
     "The harbour committee met on Tuesday to review",

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest.add import AddOptions, add
-from unabridged.ingest.database import connect
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.catalog.database import connect
+from unabridged.ingest.catalog.rows import FileDone, Progress
 from unabridged.ingest.errors import CollectionNotFound, IngestError, LibraryBusy, PathNotFound
 from unabridged.ingest.library import Library
-from unabridged.ingest.rows import FileDone, Progress
 
 Adder = Callable[..., dict[str, FileDone]]
 
@@ -297,7 +297,7 @@ def test_a_full_disk_is_said_and_loses_nothing(
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
         return connection
 
-    monkeypatch.setattr("unabridged.ingest.add.connect", small_disk)
+    monkeypatch.setattr("unabridged.ingest.adding.add.connect", small_disk)
     with pytest.raises(IngestError, match="is full"):
         added(folder)
     monkeypatch.undo()

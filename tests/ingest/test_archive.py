@@ -14,10 +14,10 @@ import pytest
 from tests.ingest.made import end, opened, pages, read, sound, text
 from tests.ingest.office import zipped
 
+from unabridged.ingest.archives.zipfiles import safe_path
 from unabridged.ingest.document import Closed, Item, Kind, Status
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.worker import Workers
-from unabridged.ingest.zipfiles import safe_path
 
 FILES = {"contracts/lease.txt": "The lease.", "notes.txt": "A note.", "empty/": ""}
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest import outdated
-from unabridged.ingest.audit import audit
-from unabridged.ingest.findings import Finding
+from unabridged.ingest.catalog import outdated
+from unabridged.ingest.catalog.audit import audit
+from unabridged.ingest.catalog.findings import Finding
+from unabridged.ingest.catalog.rows import FileDone
 from unabridged.ingest.library import Library
-from unabridged.ingest.rows import FileDone
 
 Adder = Callable[..., dict[str, FileDone]]
 Shelve = Callable[..., None]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest.backup import backup, restore
+from unabridged.ingest.catalog.backup import backup, restore
+from unabridged.ingest.catalog.rows import FileDone
 from unabridged.ingest.errors import IngestError, LibraryBusy, LibraryDamaged
 from unabridged.ingest.library import Library
-from unabridged.ingest.rows import FileDone
 
 Adder = Callable[..., dict[str, FileDone]]
 Shelve = Callable[..., None]
@@ -139,7 +139,7 @@ def test_a_damaged_library_is_set_aside(library: Library, note: Path, tmp_path: 
 _RESTORE = """
 import os, sys
 from pathlib import Path
-from unabridged.ingest import backup
+from unabridged.ingest.catalog import backup
 backup._PAGES = 5
 def stop(done, total):
     os.kill(os.getpid(), 9)

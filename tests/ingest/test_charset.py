@@ -2,7 +2,7 @@
 
 import pytest
 
-from unabridged.ingest.charset import canonical, decode
+from unabridged.ingest.texts.charset import canonical, decode
 
 CZECH = "Příliš žluťoučký kůň úpěl ďábelské ódy, nájem činí 1 200 € měsíčně."
 RUSSIAN = "Собрание перенесено на двенадцатое апреля в связи с ремонтом."

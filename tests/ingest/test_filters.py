@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.ingest.letters import add_files, letter, store
 
-from unabridged.ingest import filters
+from unabridged.ingest.catalog import filters
+from unabridged.ingest.catalog.filters import Filter, first_day, last_day
 from unabridged.ingest.errors import FilterInvalid
-from unabridged.ingest.filters import Filter, first_day, last_day
 from unabridged.ingest.library import Library
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from unabridged.ingest import dates, headers, mime
+from unabridged.ingest.mail import dates, headers, mime
 
 
 @pytest.mark.parametrize(

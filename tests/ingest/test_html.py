@@ -1,6 +1,6 @@
 """HTML as its reader sees it."""
 
-from unabridged.ingest.html import declared, render
+from unabridged.ingest.texts.html import declared, render
 
 
 def test_blocks_become_lines_and_rows_stay_rows() -> None:

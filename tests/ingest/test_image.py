@@ -7,11 +7,11 @@ import pytest
 from tests.ingest.made import end, opened, pages, read, sound
 from tests.ingest.scans import drawn, png
 
-from unabridged.ingest import ocr
 from unabridged.ingest.document import Flag, Kind, Status
 from unabridged.ingest.limits import Limits
-from unabridged.ingest.ocr import Recognised
-from unabridged.ingest.ocr_image import Gray
+from unabridged.ingest.ocr import recognise as ocr
+from unabridged.ingest.ocr.image import Gray
+from unabridged.ingest.ocr.recognise import Recognised
 
 Image = pytest.importorskip("PIL.Image")
 AUTO = Limits()

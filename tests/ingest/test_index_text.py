@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from unabridged.ingest.catalog.index_text import index_text, joined, words
 from unabridged.ingest.document import Part, PartKind
-from unabridged.ingest.index_text import index_text, joined, words
 
 
 def _main(text: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from tests.ingest.made import pages, read
 
 from unabridged.ingest.document import PartKind
-from unabridged.ingest.labels import body_hash, label
+from unabridged.ingest.mail.labels import body_hash, label
 
 
 def _labelled(text: str) -> list[tuple[str, str]]:

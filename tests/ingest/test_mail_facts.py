@@ -7,10 +7,10 @@ import pytest
 from tests.ingest.conftest import Adder
 from tests.ingest.made import opened, read
 
-from unabridged.ingest import mail_place
+from unabridged.ingest.adding.walk import Found, Passed, walk
 from unabridged.ingest.document import Kind
 from unabridged.ingest.library import Library
-from unabridged.ingest.walk import Found, Passed, walk
+from unabridged.ingest.mail import place as mail_place
 
 
 def _meta(*lines: bytes) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 from tests.ingest.made import opened, read, text
 
 from unabridged.ingest.document import Kind
-from unabridged.ingest.mbox import split
+from unabridged.ingest.mail.mbox import split
 
 FROM = b"From dana@example.org Tue Mar  3 09:15:00 2026\n"
 

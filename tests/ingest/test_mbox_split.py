@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from unabridged.ingest import mbox_split
-from unabridged.ingest.mbox import message_at, split
+from unabridged.ingest.mail import mbox_split
+from unabridged.ingest.mail.mbox import message_at, split
 
 FROM = b"From dana@example.org Tue Mar  3 09:15:00 2026\n"
 

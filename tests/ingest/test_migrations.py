@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from unabridged.ingest.catalog.migrations import STEPS, migrate
 from unabridged.ingest.errors import LibraryDamaged
 from unabridged.ingest.library import Library
-from unabridged.ingest.migrations import STEPS, migrate
 
 
 def _schema(path: Path) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from unabridged.ingest import mime
+from unabridged.ingest.mail import mime
 
 
 def _split(body: bytes, boundary: str = "b") -> tuple[list[bytes], bool]:

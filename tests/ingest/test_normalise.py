@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from unabridged.ingest.normalise import mend_surrogates, normalise, one_line
+from unabridged.ingest.texts.normalise import mend_surrogates, normalise, one_line
 
 
 @pytest.mark.parametrize(

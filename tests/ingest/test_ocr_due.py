@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.ingest.conftest import Adder
 
-from unabridged.ingest import ocr
 from unabridged.ingest.limits import Limits
+from unabridged.ingest.ocr import recognise as ocr
 
 
 @pytest.fixture

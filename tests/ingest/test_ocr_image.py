@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.ingest.scans import drawn, gray, turned
 
-from unabridged.ingest.ocr_image import Gray, blank, skew, straightened
+from unabridged.ingest.ocr.image import Gray, blank, skew, straightened
 
 
 @pytest.fixture(scope="module")

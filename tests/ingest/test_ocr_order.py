@@ -1,6 +1,6 @@
 """Recognised lines come in the order in which people read."""
 
-from unabridged.ingest.ocr_order import Box, in_order
+from unabridged.ingest.ocr.order import Box, in_order
 
 
 def _lines(left: float, words: str, top: float = 100, width: float = 300) -> list[tuple[Box, str]]:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest import ocr, ocr_tesseract
 from unabridged.ingest.limits import Limits
-from unabridged.ingest.ocr import OcrFailed
-from unabridged.ingest.ocr_image import Gray
+from unabridged.ingest.ocr import recognise as ocr
+from unabridged.ingest.ocr import tesseract as ocr_tesseract
+from unabridged.ingest.ocr.image import Gray
+from unabridged.ingest.ocr.recognise import OcrFailed
 
 IMAGE = Gray(4, 2, bytes(8), 200)
 HEAD = "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n"

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tests.ingest.made import end, opened, read, sound, text
 
-from unabridged.ingest import lzfu, mapi, tnef
 from unabridged.ingest.document import Item, Kind, Status
 from unabridged.ingest.limits import Limits
-from unabridged.ingest.mapi import Record
+from unabridged.ingest.outlook import lzfu, mapi, tnef
+from unabridged.ingest.outlook.mapi import Record
 
 
 def _read(shared_data: Path, name: str) -> list[Item]:

@@ -1,11 +1,11 @@
 """What is told of an addition that runs: the time left, and the share of a long file."""
 
+from unabridged.ingest.adding.fetch import Announced, Step
+from unabridged.ingest.adding.pace import Pace
+from unabridged.ingest.adding.position import Partway, Position
+from unabridged.ingest.adding.walk import Found
+from unabridged.ingest.catalog.versions import CHANGED, READER_VERSION, outdated_kinds
 from unabridged.ingest.document import Closed, Kind, Opened, Page, Status
-from unabridged.ingest.fetch import Announced, Step
-from unabridged.ingest.pace import Pace
-from unabridged.ingest.position import Partway, Position
-from unabridged.ingest.versions import CHANGED, READER_VERSION, outdated_kinds
-from unabridged.ingest.walk import Found
 
 
 class Clock:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from unabridged.ingest.pages import cut
+from unabridged.ingest.texts.pages import cut
 
 
 @pytest.mark.parametrize("seed", range(20))

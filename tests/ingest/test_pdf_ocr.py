@@ -8,11 +8,11 @@ import pytest
 from tests.ingest.made import data, end, line, pages, pdf, read, sound, text
 from tests.ingest.scans import LINES, drawn, png, scanned, turned
 
-from unabridged.ingest import ocr
 from unabridged.ingest.document import Flag, PartKind, Status
 from unabridged.ingest.limits import Limits
-from unabridged.ingest.ocr import Recognised
-from unabridged.ingest.ocr_image import Gray
+from unabridged.ingest.ocr import recognise as ocr
+from unabridged.ingest.ocr.image import Gray
+from unabridged.ingest.ocr.recognise import Recognised
 from unabridged.ingest.worker import read_file
 
 Finds = Callable[..., list[Gray]]

@@ -3,7 +3,7 @@
 import pytest
 from tests.ingest.made import data, end, line, pdf, read, text
 
-from unabridged.ingest.pdf_password import opening, prepared
+from unabridged.ingest.pdf.password import opening, prepared
 
 
 def _locked(user: str, owner: str | None = None, algorithm: str = "AES-256") -> bytes:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unabridged.ingest import quality
+from unabridged.ingest.pdf import quality
 
 PLAIN = "The harbour committee met on Tuesday to review the dredging contract, and found it wanting in two points."
 

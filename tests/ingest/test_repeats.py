@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.ingest.letters import letter, store
 
+from unabridged.ingest.catalog.repeats import Repeat, repeats
 from unabridged.ingest.library import Library
-from unabridged.ingest.repeats import Repeat, repeats
 
 FIRST = (
     "The berth at pier four is free from Friday noon until the end of the month.\n"

@@ -5,7 +5,7 @@ from tests.ingest.made import end, opened, pages, read, text
 from tests.ingest.office import docx, ole, p
 
 from unabridged.ingest.document import Flag, Status
-from unabridged.ingest.rtf import text as plain
+from unabridged.ingest.office.rtf import text as plain
 
 
 @pytest.mark.parametrize(

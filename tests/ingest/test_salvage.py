@@ -5,8 +5,9 @@ import zlib
 import pytest
 from tests.ingest.made import data, end, line, pages, pdf, read, sound, text
 
-from unabridged.ingest import pdf_objects, salvage
 from unabridged.ingest.document import Flag, Item, Status
+from unabridged.ingest.pdf import objects as pdf_objects
+from unabridged.ingest.pdf import salvage
 
 SHEETS = [f"Sheet {n} of the ledger." for n in range(1, 21)]
 WHOLE = data(pdf(*(line(sheet) for sheet in SHEETS)))

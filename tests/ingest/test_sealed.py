@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from tests.ingest.made import end, opened, read, sound, text
 
-from unabridged.ingest import cms
 from unabridged.ingest.document import Status
+from unabridged.ingest.mail import cms
 
 HEAD = b"From: dana@example.org\nSubject: sealed\n"
 INNER = b"Content-Type: text/plain; charset=utf-8\r\n\r\nThe lease is signed.\r\n"

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest.audit import audit
-from unabridged.ingest.database import transaction
+from unabridged.ingest.catalog.audit import audit
+from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.findings import Finding
+from unabridged.ingest.catalog.storing import ContentWriter
+from unabridged.ingest.catalog.writes import Seen, attach, drop_orphans, ensure_collection
 from unabridged.ingest.document import Closed, Kind, Opened, Page, Part, PartKind, Status
 from unabridged.ingest.errors import CollectionNotFound
-from unabridged.ingest.findings import Finding
 from unabridged.ingest.library import Library
-from unabridged.ingest.storing import ContentWriter
-from unabridged.ingest.writes import Seen, attach, drop_orphans, ensure_collection
 
 
 def _store(library: Library, name: str, pages: Iterable[str | Page], collection: str = "default") -> None:
@@ -185,7 +185,7 @@ def test_rank_without_any_known_word_is_empty(library: Library) -> None:
 
 
 def test_the_index_is_built_anew_when_its_version_changes(library: Library, tmp_path: Path) -> None:
-    from unabridged.ingest.reindex import refresh_index
+    from unabridged.ingest.catalog.reindex import refresh_index
 
     _store(library, "a.txt", ["some text"])
     library.connection.execute("UPDATE settings SET value = '0' WHERE key = 'index_version'")

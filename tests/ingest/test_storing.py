@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest.add import AddOptions, add
-from unabridged.ingest.database import transaction
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.rows import FileDone
+from unabridged.ingest.catalog.storing import ContentWriter, drop_unfinished
+from unabridged.ingest.catalog.tokens import tokens
+from unabridged.ingest.catalog.writes import Seen, attach
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Page, Status
 from unabridged.ingest.library import Library
-from unabridged.ingest.rows import FileDone
-from unabridged.ingest.storing import ContentWriter, drop_unfinished
-from unabridged.ingest.tokens import tokens
-from unabridged.ingest.writes import Seen, attach
 from unabridged.models.tokenizer import Tokenizer
 
 _ADD = """
 import sys
 from pathlib import Path
-from unabridged.ingest import storing
-from unabridged.ingest.add import AddOptions, add
+from unabridged.ingest.catalog import storing
+from unabridged.ingest.adding.add import AddOptions, add
 from unabridged.ingest.library import Library
 storing.BATCH_CHARACTERS = 20_000
 for item in add(Library.open(Path(sys.argv[1])), [sys.argv[2]], options=AddOptions(jobs=1)):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.ingest.letters import add_files, letter, store
 
+from unabridged.ingest.catalog.filters import Filter
 from unabridged.ingest.errors import DocumentNotFound, FilterInvalid
-from unabridged.ingest.filters import Filter
 from unabridged.ingest.library import Library
 
 

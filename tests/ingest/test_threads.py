@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.ingest.letters import add_files, letter, store, threads
 
-from unabridged.ingest import messages
-from unabridged.ingest.database import transaction
+from unabridged.ingest.catalog import messages
+from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.subject import base
 from unabridged.ingest.library import Library
-from unabridged.ingest.subject import base
 
 
 @pytest.fixture

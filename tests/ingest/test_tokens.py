@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from unabridged.ingest.add import AddOptions, add
-from unabridged.ingest.database import connect
+from unabridged.ingest.adding.add import AddOptions, add
+from unabridged.ingest.catalog.database import connect
+from unabridged.ingest.catalog.tokens import encode_page, tokens, visible
 from unabridged.ingest.document import Page, Part, PartKind
 from unabridged.ingest.library import Library
-from unabridged.ingest.tokens import encode_page, tokens, visible
 from unabridged.models.tokenizer import Tokenizer
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from unabridged.ingest.adding.ignores import Rules
+from unabridged.ingest.adding.walk import Found, Passed, Problem, Scope, walk
 from unabridged.ingest.document import Status
 from unabridged.ingest.errors import PathNotFound, PatternInvalid
-from unabridged.ingest.ignores import Rules
-from unabridged.ingest.walk import Found, Passed, Problem, Scope, walk
 
 
 def _tree(root: Path, *names: str) -> Path:

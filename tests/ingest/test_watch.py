@@ -9,10 +9,10 @@ from time import monotonic, sleep
 
 import pytest
 
-from unabridged.ingest.ignores import Rules
-from unabridged.ingest.mounts import kind_of
-from unabridged.ingest.notifier import Notifier, WatchesUsedUp
-from unabridged.ingest.watch import Batch, Folder, Notice, Pauses, Watch
+from unabridged.ingest.adding.ignores import Rules
+from unabridged.ingest.adding.mounts import kind_of
+from unabridged.ingest.adding.notifier import Notifier, WatchesUsedUp
+from unabridged.ingest.adding.watch import Batch, Folder, Notice, Pauses, Watch
 
 _SECONDS = 10.0
 _QUICK = Pauses(settle=0.1, every=0.2, sweep=60.0, again=0.1)
@@ -119,7 +119,7 @@ def test_a_changed_ignore_file_has_all_looked_at(root: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_folder_that_goes_is_followed_again_when_it_is_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unabridged.ingest.watch._FOLDERS_SECONDS", 0.1)
+    monkeypatch.setattr("unabridged.ingest.adding.watch._FOLDERS_SECONDS", 0.1)
     with _following(root) as follower:
         root.rename(root.with_name("away"))
         follower.wait_for(lambda one: isinstance(one, Notice) and "is gone" in one.text)
@@ -131,7 +131,7 @@ def test_a_folder_that_goes_is_followed_again_when_it_is_back(root: Path, monkey
 
 
 def test_where_nothing_is_told_all_is_looked_at_now_and_then(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unabridged.ingest.watch.untold", lambda path: "nfs4")
+    monkeypatch.setattr("unabridged.ingest.adding.watch.untold", lambda path: "nfs4")
     with _following(root) as follower:
         follower.wait_for(lambda one: isinstance(one, Notice) and "nfs4" in one.text)
         follower.wait_for(lambda one: isinstance(one, Batch) and one.only is None)

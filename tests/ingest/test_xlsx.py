@@ -6,7 +6,7 @@ from tests.ingest.office import relations, row, xlsx, zipped
 
 from unabridged.ingest.document import Kind, PartKind, Status
 from unabridged.ingest.limits import Limits
-from unabridged.ingest.number_formats import shown
+from unabridged.ingest.office.number_formats import shown
 
 STYLES = (
     '<numFmts><numFmt numFmtId="164" formatCode="#,##0.00\\ &quot;Kč&quot;"/></numFmts>'

@@ -18,6 +18,7 @@ def staging(device: str) -> Staging:
 
 def test_pieces_grow_with_what_is_streamed_for_them(staging: Staging) -> None:
     passes = Passes(4096, staging, Streaming(100_000, longest=2000, balance=40))
+
     def least(past: int, left: int = 10_000, decoding: bool = False) -> int:
         return passes.least(past, left, decoding)
 

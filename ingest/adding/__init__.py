@@ -1,0 +1,1 @@
+"""Folders to the library: what is found, what has changed, what is read, and what is followed."""

@@ -1,0 +1,1 @@
+"""Archives and compressed files to the files in them."""

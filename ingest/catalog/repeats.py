@@ -1,0 +1,215 @@
+"""Which quotations in messages stand in other messages of the library, so that a context need not hold them twice.
+
+A thread is compared as a whole, oldest message first, with the messages of other threads that have its subject: a
+quotation is a repeat where nine tenths of its words lie in runs of five (shorter ones: as a whole) that stand in the
+text of earlier messages. Text that is a repeat itself is no source, so that a source always holds what it is named for.
+What of a message counts as a quotation and as its text says `quoted_text`.
+
+What was found is stored until the thread changes; see the table `repeats`.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.messages import identity
+from unabridged.ingest.catalog.quoted_text import Message, message_of
+from unabridged.ingest.library import Library
+
+_RUN = 5  # words
+_SHORTEST = 3
+_SHARE = 0.9
+_SOURCES = 64
+_PLACES = 8  # messages that are remembered for a run
+_NEAR = 50  # messages of other threads with the same subject
+_MOST = 20_000_000  # characters of a thread that is compared
+_BATCH = 500  # threads in one transaction
+_BUSY_MILLISECONDS = 500
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """`text[start:end]` of a page stands in the messages `sources`, all of them together: their identities (rows), so
+    that any copy of a message will do."""
+
+    page: int
+    start: int
+    end: int
+    sources: frozenset[str]
+
+
+def repeats(library: Library, documents: Iterable[int]) -> dict[int, tuple[Repeat, ...]]:
+    """The repeats of each of these documents that has any, in order. Compares threads that changed, which may take
+    some milliseconds for each message; stores what it found unless another process is writing. From any thread."""
+    connection = library.connection
+    asked = set(documents)
+    ids = json.dumps(list(asked))
+    rows = connection.execute(
+        "SELECT DISTINCT t.id FROM messages m JOIN threads t ON t.id = m.thread_id"
+        " WHERE t.compared = 0 AND m.document_id IN (SELECT value FROM json_each(?))",
+        (ids,),
+    ).fetchall()
+    fresh: list[_Row] = []
+    stale = [row["id"] for row in rows]
+    for first in range(0, len(stale), _BATCH):
+        version = _version(connection)
+        batch = stale[first : first + _BATCH]
+        found = [row for thread in batch for row in _compare(connection, thread)]
+        if not _stored(connection, batch, found, version):
+            fresh += [row for row in found if row.document in asked]
+    return _named(connection, [*_read(connection, ids), *fresh])
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table."""
+
+    document: int
+    page: int
+    start: int
+    end: int
+    sources: list[int]
+
+
+def _read(connection: sqlite3.Connection, ids: str) -> Iterator[_Row]:
+    query = "SELECT * FROM repeats WHERE document_id IN (SELECT value FROM json_each(?))"
+    for row in connection.execute(query, (ids,)):
+        yield _Row(row["document_id"], row["page"], row["start"], row["end"], json.loads(row["sources"]))
+
+
+def _named(connection: sqlite3.Connection, rows: list[_Row]) -> dict[int, tuple[Repeat, ...]]:
+    """The repeats by document. Rows with a source that is gone are none."""
+    wanted = json.dumps(list({source for row in rows for source in row.sources}))
+    query = (
+        "SELECT document_id, message_id, body_hash FROM messages"
+        " WHERE document_id IN (SELECT value FROM json_each(?)) AND body_hash != ''"
+    )
+    names = {
+        row["document_id"]: identity(row["message_id"], row["body_hash"])
+        for row in connection.execute(query, (wanted,))
+    }
+    found: dict[int, list[Repeat]] = {}
+    for row in sorted(rows, key=lambda row: (row.document, row.page, row.start)):
+        if all(source in names for source in row.sources):
+            sources = frozenset(names[source] for source in row.sources)
+            found.setdefault(row.document, []).append(Repeat(row.page, row.start, row.end, sources))
+    return {document: tuple(each) for document, each in found.items()}
+
+
+def _compare(connection: sqlite3.Connection, thread: int) -> Iterator[_Row]:
+    members = connection.execute(
+        "SELECT document_id, subject, at FROM messages WHERE thread_id = ? ORDER BY at, document_id", (thread,)
+    ).fetchall()
+    quoting = connection.execute(
+        "SELECT 1 FROM messages m JOIN pages p ON p.document_id = m.document_id WHERE m.thread_id = ?"
+        """ AND (p.parts LIKE '%"quoted"%' OR p.parts LIKE '%"forwarded"%') LIMIT 1""",
+        (thread,),
+    ).fetchone()
+    others = _of_same_subject(connection, thread, {row["subject"] for row in members} - {""}) if quoting else []
+    if quoting is None or len(members) + len(others) < 2:
+        return
+    ids = {row["document_id"] for row in members}
+    messages, size = [], 0
+    for row in sorted([*members, *others], key=lambda row: (row["at"] is None, row["at"], row["document_id"])):
+        messages.append(message_of(connection, row["document_id"]))
+        size += messages[-1].size
+        if size > _MOST:
+            return
+    yield from _search(messages, ids)
+
+
+def _of_same_subject(connection: sqlite3.Connection, thread: int, subjects: set[str]) -> list[sqlite3.Row]:
+    return connection.execute(
+        "SELECT document_id, subject, at FROM messages WHERE subject IN (SELECT value FROM json_each(?))"
+        " AND thread_id != ? ORDER BY at DESC LIMIT ?",
+        (json.dumps(list(subjects)), thread, _NEAR),
+    ).fetchall()
+
+
+def _search(messages: list[Message], wanted: set[int]) -> Iterator[_Row]:
+    """The repeats of the messages `wanted`, which are in order of time among all."""
+    quotes = [quote[3] for message in messages for quote in message.quotes]
+    lengths = {_length(words) for words in quotes if len(words) >= _SHORTEST}
+    sought = {run for words in quotes for run in _runs(words, _length(words))}
+    places: dict[int, list[int]] = {}
+    for message in messages:
+        for page, start, end, words in message.quotes:
+            if not (sources := _sources(words, places)) or end <= start:
+                message.own.append(words)
+            elif message.id in wanted:
+                yield _Row(message.id, page, start, end, sources)
+        for own in message.own:
+            for run in (run for length in lengths for run in _runs(own, length)):
+                known = places.setdefault(run, []) if run in sought else None
+                if known is not None and len(known) < _PLACES and known[-1:] != [message.id]:
+                    known.append(message.id)
+
+
+def _length(words: list[str]) -> int:
+    return min(_RUN, len(words))
+
+
+def _runs(words: list[str], length: int) -> Iterator[int]:
+    """So many words each, as numbers."""
+    return map(hash, zip(*(words[offset:] for offset in range(length)), strict=False)) if length else iter(())
+
+
+def _sources(words: list[str], places: dict[int, list[int]]) -> list[int]:
+    """The fewest messages, by how much they hold, that hold nearly all of the words; none where there are none."""
+    length = _length(words)
+    if length < _SHORTEST:
+        return []
+    runs_of: dict[int, list[int]] = {}
+    for at, run in enumerate(_runs(words, length)):
+        for document in places.get(run, ()):
+            runs_of.setdefault(document, []).append(at)
+    covered, total, chosen = bytearray(len(words)), 0, []
+    for document in sorted(runs_of, key=lambda number: (-len(runs_of[number]), number))[:_SOURCES]:
+        for at in runs_of[document]:
+            covered[at : at + length] = b"\1" * length
+        if covered.count(1) > total:
+            total = covered.count(1)
+            chosen.append(document)
+        if total >= _SHARE * len(words):
+            return chosen
+    return []
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Changes when another connection has written."""
+    found: int = connection.execute("PRAGMA data_version").fetchone()[0]
+    return found
+
+
+def _stored(connection: sqlite3.Connection, threads: list[int], rows: list[_Row], version: int) -> bool:
+    """Stores what a comparison of threads found; False where another process was or is writing: what was compared may
+    be older than what it has stored, and the threads are compared again next time."""
+    patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+    try:
+        with transaction(connection):
+            if _version(connection) != version:
+                return False
+            _store(connection, json.dumps(threads), rows)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname not in ("SQLITE_BUSY", "SQLITE_FULL"):
+            raise
+        return False
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
+    return True
+
+
+def _store(connection: sqlite3.Connection, threads: str, rows: list[_Row]) -> None:
+    connection.execute(
+        "DELETE FROM repeats WHERE document_id IN (SELECT document_id FROM messages WHERE thread_id IN"
+        " (SELECT value FROM json_each(?)))",
+        (threads,),
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO repeats VALUES (?, ?, ?, ?, ?)",
+        [(row.document, row.page, row.start, row.end, json.dumps(row.sources)) for row in rows],
+    )
+    connection.execute("UPDATE threads SET compared = 1 WHERE id IN (SELECT value FROM json_each(?))", (threads,))

@@ -1,0 +1,1 @@
+"""Mail in the forms of the internet to messages, with their text labelled."""

@@ -1,0 +1,64 @@
+"""Which form of a message is read where it comes in several (multipart/alternative).
+
+Plain text, unless it is empty or a stub beside the HTML. What is no form of the text (an invitation, a file within one
+of the forms) is kept.
+"""
+
+from unabridged.ingest.mail import mime
+from unabridged.ingest.mail.letter import Content
+from unabridged.ingest.mail.mime import Entity
+from unabridged.ingest.mail.text import text
+
+_STUB = 200  # characters of plain text that may be a stub beside far more HTML
+_LEVELS = 5  # of multiparts in which HTML is looked for
+_WITH_FILES = frozenset({"text/calendar", "text/x-vcalendar", "text/vcard", "text/x-vcard", "text/directory"})
+
+
+def chosen(children: list[Entity], parts: int) -> list[Entity]:
+    """The children to be read, at most `parts` of any multipart among them."""
+    plain = next((child for child in children if child.kind == "text/plain"), None)
+    others = [child for child in children if child is not plain]
+    rich = [child for child in others if child.kind == "text/html" or child.kind.startswith("multipart/")]
+    rest = [child for child in others if child not in rich and not (rich and _same_text(child))]
+    if plain is None:
+        return [*rich[-1:], *rest] if all(child.kind == "text/html" for child in rich) else [*rich, *rest]
+    if rich and _stub(plain, rich):
+        return [*rich[-1:], *rest]
+    files = [child for child in rich if child.kind.startswith("multipart/")]
+    return [plain, *(part for child in files for part in _beside(child, parts)), *rest]
+
+
+def _same_text(entity: Entity) -> bool:
+    """The text once more for watches, for AMP and the like."""
+    return entity.kind.startswith("text/") and entity.kind not in _WITH_FILES and not entity.filename
+
+
+def _stub(plain: Entity, rich: list[Entity]) -> bool:
+    """The plain text says nothing, or next to nothing, of what the HTML says."""
+    words = _text(plain)
+    if len(words) > _STUB:
+        return False
+    best = max((len(_text(page)) for page in map(_first_html, rich) if page), default=0)
+    return best > 0 and (not words or best > 4 * len(words) + 200)
+
+
+def _text(entity: Entity) -> str:
+    return text(entity, Content())[0].strip()
+
+
+def _first_html(entity: Entity) -> Entity | None:
+    for _ in range(_LEVELS):
+        if not entity.kind.startswith("multipart/"):
+            return entity if entity.kind == "text/html" else None
+        children = [mime.parse(part) for part in mime.split(entity)[0][:20]]
+        inner = [child for child in children if child.kind == "text/html" or child.kind.startswith("multipart/")]
+        if not inner:
+            return None
+        entity = inner[0]
+    return None
+
+
+def _beside(entity: Entity, parts: int) -> list[Entity]:
+    """The parts of a multipart/related but for the page that shows them."""
+    children = [mime.parse(part) for part in mime.split(entity)[0][:parts]]
+    return [child for child in children if child.kind != "text/html" or child.filename]

@@ -1,0 +1,1 @@
+"""Documents, tables and presentations of office programs, and books, to pages."""

@@ -1,0 +1,40 @@
+"""Files that are embedded in an Office document become its children. Pictures do not; they are part of its look."""
+
+import io
+import posixpath
+from collections.abc import Iterator
+
+from unabridged.ingest.archives.zipfiles import ZipError
+from unabridged.ingest.document import Item
+from unabridged.ingest.office.opc import Package
+from unabridged.ingest.reading import Place, Reading, Source
+
+_CHUNKS = (".htm", ".html", ".mht", ".rtf", ".docx", ".txt")
+
+
+def children(package: Package, folder: str, reading: Reading, place: Place) -> Iterator[Item]:
+    """The documents in `folder` of the package (embeddings), and pieces of other formats beside its text."""
+    for member in package.zip.members:
+        where, name = posixpath.split(member.name)
+        chunk = where == folder and name.lower().endswith(_CHUNKS)
+        if where != posixpath.join(folder, "embeddings") and not chunk:
+            continue
+        if why := reading.refuses(member.size, place.depth):
+            package.notes.append(f"embedded file {name} not read: {why}")
+            continue
+        try:
+            data = package.zip.read(member, reading.limits.attachment_bytes)
+        except ZipError as error:
+            package.notes.append(f"embedded file {name} {error}")
+            continue
+        for inner, content in contents(name, data):
+            yield from reading.child(Source(inner, content), reading, place)
+
+
+def contents(name: str, data: bytes) -> list[tuple[str, bytes]]:
+    """What lies in an embedded object: the file that OLE wraps, under its own name, or the object as it is."""
+    if not data.startswith(b"\xd0\xcf\x11\xe0"):
+        return [(name, data)]
+    from unabridged.ingest.office.ole import unwrapped
+
+    return [unwrapped(io.BytesIO(data)) or (name, data)]

@@ -1,0 +1,81 @@
+"""A text document (.odt): page breaks where its program laid them out or its author set them."""
+
+from unabridged.ingest.office.odf_styles import Counter, Styles
+from unabridged.ingest.office.odf_teller import Teller
+from unabridged.ingest.office.xmlfeed import attribute
+from unabridged.ingest.texts.normalise import one_line
+from unabridged.ingest.texts.pager import Pager
+
+
+class Text(Teller):
+    """Puts headings, paragraphs, list items and table rows into pages."""
+
+    def __init__(self, pager: Pager, styles: Styles) -> None:
+        super().__init__(pager, styles)
+        self._lists: list[str] = []
+        self._counters: dict[str, Counter] = {}
+        self._item = False  # the next paragraph begins an item
+        self._rows: list[list[list[str]]] = []
+        self._cells: list[list[str]] = []
+        self._last = ""  # "item" or "row", which stand together
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "list":
+            own = attribute(attributes, "style-name") or ""
+            self._lists.append(own or (self._lists[-1] if self._lists else ""))
+        elif name == "list-item":
+            self._item = True
+        elif name == "table-row":
+            self._rows.append([])
+        elif name in ("table-cell", "covered-table-cell"):
+            self._cells.append([])
+        elif name == "soft-page-break" and not self._cells:
+            self.pager.close()
+
+    def finish_element(self, name: str) -> None:
+        if name == "list" and self._lists:
+            self._lists.pop()
+        elif name == "list-item":
+            self._item = False
+        elif name in ("table-cell", "covered-table-cell") and self._cells and self._rows:
+            self._rows[-1].append(self._cells.pop())
+        elif name == "table-row" and self._rows:
+            self._end_row(self._rows.pop())
+
+    def begin_paragraph(self, style: str) -> None:
+        if self.styles.breaks(style) and not self._cells and len(self._paragraphs) == 1:
+            self.pager.close()
+
+    def paragraph(self, text: str, level: int, style: str) -> None:
+        mark = ""
+        if level:
+            mark = self._counter("").next(level)
+        elif self._item:
+            self._item = False
+            name = self._lists[-1] if self._lists else ""
+            mark = self._counter(name or self.styles.list_of(style)).next(len(self._lists)) or "-"
+        indent = "" if level or mark.count(".") > 1 else "  " * max(0, len(self._lists) - 1)
+        text = f"{indent}{mark} {text}" if mark else text
+        if self._cells:
+            self._cells[-1].append(text)
+            return
+        if level:
+            self.pager.label = f"section {one_line(text, 60)}"
+        self._put(
+            f"{'#' * min(6, level)} {one_line(text, 1_000)}" if level else text, "item" if mark and not level else ""
+        )
+
+    def _counter(self, name: str) -> Counter:
+        return self._counters.setdefault(name, Counter(self.styles.lists.get(name, {})))
+
+    def _end_row(self, row: list[list[str]]) -> None:
+        if self._cells:
+            if line := " | ".join(" ".join(cell) for cell in row if cell):
+                self._cells[-1].append(line)
+            return
+        line = "\t".join(" ".join(cell).replace("\n", " ").replace("\t", " ") for cell in row)
+        self._put(line.rstrip("\t"), "row")
+
+    def _put(self, text: str, what: str) -> None:
+        self.pager.add(text, "\n" if what and what == self._last else "\n\n")
+        self._last = what

@@ -1,0 +1,1 @@
+"""Mail in Outlook's forms to messages."""
