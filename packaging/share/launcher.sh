@@ -15,7 +15,8 @@ if [ -d "$root/triton" ]; then
     export TRITON_CACHE_DIR="${TRITON_CACHE_DIR:-$cache/triton/$(cat "$root/triton.id")}"
     if [ ! -e "$TRITON_CACHE_DIR" ] && mkdir -p "${TRITON_CACHE_DIR%/*}" && fresh=$(mktemp -d "$TRITON_CACHE_DIR.XXXXXX"); then
         cp -R "$root/triton/." "$fresh/"
-        find "$fresh" -name '__grp__*.json' -exec sed -i "s|@CACHE@|$TRITON_CACHE_DIR|g" {} +
+        place=$(printf '%s' "$TRITON_CACHE_DIR" | sed 's/[&|\\]/\\&/g')
+        find "$fresh" -name '__grp__*.json' -exec sed -i "s|@CACHE@|$place|g" {} +
         # Another start may have been quicker.
         mv -T "$fresh" "$TRITON_CACHE_DIR" 2> /dev/null || rm -rf "$fresh"
     fi

@@ -41,6 +41,34 @@ def test_running_it_leaves_no_trace_among_the_installed_files(machine: Machine, 
     assert list((machine.folder / ".cache/unabridged/bytecode").rglob("*.pyc"))
 
 
+def test_each_user_gets_his_copy_of_tritons_cache_with_his_paths(machine: Machine, tmp_path: Path) -> None:
+    """The launcher alone: no package is needed for that."""
+    version = tmp_path / "versions" / "1"
+    entry = version / "triton" / "KEY"
+    entry.mkdir(parents=True)
+    (entry / "__grp__k.json").write_text('{"child_paths": {"k": "@CACHE@/KEY/k"}}')
+    (version / "triton.id").write_text("abc\n")
+    (version / "bin").mkdir()
+    (version / "bin/unabridged").write_bytes((made.ROOT / "packaging/share/launcher.sh").read_bytes())
+    (version / "bin/python").write_text('#!/bin/sh\necho "$TRITON_CACHE_DIR"\n')
+    for file in ("unabridged", "python"):
+        (version / "bin" / file).chmod(0o755)
+    home = tmp_path / "a home & more"
+    home.mkdir()
+    for _ in range(2):
+        done = subprocess.run(
+            [version / "bin/unabridged"],
+            env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        cache = Path(done.stdout.strip())
+        assert cache == home / ".cache/unabridged/triton/abc"
+        assert (cache / "KEY/__grp__k.json").read_text() == f'{{"child_paths": {{"k": "{cache}/KEY/k"}}}}'
+    assert [path.name for path in cache.parent.iterdir()] == ["abc"]
+
+
 def test_a_second_run_changes_nothing(machine: Machine, bundle: Path) -> None:
     machine.run(bundle, "--unsigned")
     before = {path: path.lstat().st_mtime_ns for path in version(machine).rglob("*")}
