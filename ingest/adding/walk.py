@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from unabridged.ingest.adding import maildir
 from unabridged.ingest.adding.ignores import Ignores, Patterns, Rules, below, count_files, ignore_files, is_folder
 from unabridged.ingest.document import Status
 from unabridged.ingest.errors import PathNotFound, PatternInvalid
-from unabridged.ingest.mail import maildir
 from unabridged.ingest.paths import natural
 
 OWN_DATA = "unabridged's own data"
