@@ -90,15 +90,7 @@ def _close(
     if not open_refs:
         ref = reading.ref()
         unread = Kind.OTHER if status == Status.UNSUPPORTED else kind
-        yield Opened(
-            ref=ref,
-            parent=place.parent,
-            name=source.name,
-            kind=unread,
-            meta=place.meta,
-            sha256=source.sha256,
-            size=source.size,
-        )
+        yield source.opened(ref, place, unread)
         open_refs[ref] = 0
     for ref, pages in reversed(open_refs.items()):
         partial = pages and status == Status.DAMAGED

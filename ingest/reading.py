@@ -6,11 +6,11 @@ and `Closed`; it raises `Unreadable` where nothing can be read. `Reading` never 
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
 
-from unabridged.ingest.document import Item, Kind, Status
+from unabridged.ingest.document import Item, Kind, Opened, Status
 from unabridged.ingest.limits import Limits
 
 
@@ -21,6 +21,15 @@ class Unreadable(Exception):
         super().__init__(reason)
         self.status = status
         self.reason = reason
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a document stands in its file: None and 0 for the file itself."""
+
+    parent: int | None = None
+    depth: int = 0
+    meta: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,14 +57,20 @@ class Source:
         self.file.seek(0)
         return hashlib.file_digest(self.file, "sha256").hexdigest()
 
-
-@dataclass(frozen=True)
-class Place:
-    """Where a document stands in its file: None and 0 for the file itself."""
-
-    parent: int | None = None
-    depth: int = 0
-    meta: dict[str, str] = field(default_factory=dict)
+    def opened(
+        self, ref: int, place: Place, kind: Kind, title: str = "", meta: Mapping[str, str] | None = None
+    ) -> Opened:
+        """The item with which the document begins. `meta` joins what its place knows of it."""
+        return Opened(
+            ref=ref,
+            parent=place.parent,
+            name=self.name,
+            kind=kind,
+            title=title,
+            meta={**place.meta, **(meta or {})},
+            sha256=self.sha256,
+            size=self.size,
+        )
 
 
 @dataclass

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Status
+from unabridged.ingest.document import Closed, Flag, Item, Kind, Page, Status
 from unabridged.ingest.ocr import recognise as ocr
 from unabridged.ingest.ocr.image import PIXELS, Gray
 from unabridged.ingest.ocr.recognise import Recognised
@@ -33,15 +33,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     """The items of an image file. Raises Unreadable where it cannot be opened."""
     picture = _opened(source, reading)
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.IMAGE,
-        meta={**place.meta, **(_meta(picture) if picture else {})},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.IMAGE, meta={**(_meta(picture) if picture else {})})
     total = min(_frames(picture), reading.limits.pages)
     reading.expect(ref, total)
     problems: dict[str, list[int]] = {}

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Closed, Item, Kind, PartKind, Status
 from unabridged.ingest.office.doc_file import DELETED, HIDDEN, PAGE_BEFORE, ROW_END, DocFile, old_pieces
 from unabridged.ingest.office.ole import stream
 from unabridged.ingest.office.ole_encrypted import opened_again
@@ -42,16 +42,7 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         return
     ref = reading.ref()
     title, meta = facts(container)
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.WORD,
-        title=title,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.WORD, title, meta)
     pager = Pager(ref, reading.limits, EXTRACTOR)
     if version < _WORD_97 and flags & _FAST_SAVED and flags & _MIXED:
         reason = "a Word 95 document in pieces of one and of two bytes a character: save it as .docx"
@@ -66,11 +57,7 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
             yield from pager.take()
     pager.close()
     yield from pager.take()
-    reason = pager.cut()
-    if not pager.characters:
-        yield Closed(ref=ref, status=Status.NO_TEXT, reason="no text in it")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended()
 
 
 def _old(data: bytes, fast_saved: bool, pager: Pager) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from unabridged.ingest.archives.zipfiles import Zip, ZipError
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office.docx_story import Story
 from unabridged.ingest.office.docx_styles import Lists, Styles
 from unabridged.ingest.office.embedded import children
@@ -33,26 +33,12 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
         raise Unreadable(Status.DAMAGED, "; ".join(filter(None, [archive.damage, f"its text ({main}) is missing"])))
     ref = reading.ref()
     title, meta = package.metadata()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.WORD,
-        title=title,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.WORD, title, meta)
     pager = Pager(ref, reading.limits, EXTRACTOR)
     yield from _body(package, main, pager)
     yield from pager.take()
     yield from children(package, posixpath.dirname(main), reading, Place(parent=ref, depth=place.depth + 1))
-    reason = "; ".join(filter(None, [*package.notes, pager.cut()]))
-    if not pager.characters:
-        status = Status.DAMAGED if package.notes else Status.NO_TEXT
-        yield Closed(ref=ref, status=status, reason=reason or "no text in it")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(package.notes)
 
 
 def _body(package: Package, main: str, pager: Pager) -> Iterator[Item]:

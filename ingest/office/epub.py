@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from unabridged.ingest.archives.zipfiles import Zip, ZipError
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office.opc import Package
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts import charset, html
@@ -133,15 +133,12 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
     if not paths:
         raise Unreadable(Status.DAMAGED, "; ".join(["a book without chapters", *package.notes]))
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.BOOK,
-        title=book.facts.get("dc:title", ""),
-        meta={**place.meta, **{name: book.facts[key] for key, name in _META.items() if key in book.facts}},
-        sha256=source.sha256,
-        size=source.size,
+    yield source.opened(
+        ref,
+        place,
+        Kind.BOOK,
+        book.facts.get("dc:title", ""),
+        {name: book.facts[key] for key, name in _META.items() if key in book.facts},
     )
     titles: dict[str, str] = {}
     for path in book.contents:
@@ -155,12 +152,7 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
         elif not pager.left_out:
             _chapter(package, path, titles.get(path, ""), pager)
             yield from pager.take()
-    reason = "; ".join(filter(None, [*package.notes[:20], pager.cut()]))
-    if not pager.characters:
-        status = Status.DAMAGED if package.notes else Status.NO_TEXT
-        yield Closed(ref=ref, status=status, reason=reason or "no text in it, only pictures")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(package.notes[:20], "no text in it, only pictures")
 
 
 def _book(package: Package) -> _Book:

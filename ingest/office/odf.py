@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from unabridged.ingest.archives.zipfiles import Zip, ZipError
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office import odf_crypto
 from unabridged.ingest.office.odf_sheets import Sheets
 from unabridged.ingest.office.odf_slides import Slides
@@ -68,16 +68,7 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
     kind, make = next(((kind, make) for word, kind, make in _KINDS if f".{word}" in mime), (Kind.WORD, Text))
     title, meta = _facts(package)
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=kind,
-        title=title,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, kind, title, meta)
     styles = Styles()
     if archive.find("styles.xml"):
         package.read("styles.xml", styles, PREFIXES)
@@ -94,12 +85,7 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
     pager.close()
     yield from pager.take()
     yield from _embedded(package, reading, Place(parent=ref, depth=place.depth + 1))
-    reason = "; ".join(filter(None, [*package.notes, pager.cut()]))
-    if not pager.characters:
-        status = Status.DAMAGED if package.notes else Status.NO_TEXT
-        yield Closed(ref=ref, status=status, reason=reason or "no text in it")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(package.notes)
 
 
 def _locked(archive: Zip, manifest: Manifest, source: Source, reading: Reading, place: Place) -> Iterator[Item]:

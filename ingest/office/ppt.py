@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Closed, Item, Kind, PartKind, Status
 from unabridged.ingest.office.ole import stream
 from unabridged.ingest.office.ole_encrypted import opened_again
 from unabridged.ingest.office.ole_facts import facts
@@ -26,16 +26,7 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
         return
     ref = reading.ref()
     title, meta = facts(container)
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.SLIDES,
-        title=title,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.SLIDES, title, meta)
     pager = Pager(ref, reading.limits, EXTRACTOR, target=12_000)
     file = PptFile(data, int.from_bytes(user[16:20], "little"))
     slides = file.slides()
@@ -43,14 +34,11 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
     for number, slide in enumerate(slides, 1):
         _page(number, slide, pager)
         yield from pager.take()
-    reason = "; ".join(filter(None, [file.cut, pager.cut()]))
     if not slides:
         reason = "no slides found in it: of PowerPoint 95 or older, or damaged; save it as .pptx"
         yield Closed(ref=ref, status=Status.UNSUPPORTED, reason=reason)
-    elif not pager.characters:
-        yield Closed(ref=ref, status=Status.NO_TEXT, reason="no text in it")
     else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+        yield pager.ended([file.cut])
 
 
 def _page(number: int, slide: Slide, pager: Pager) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from unabridged.ingest.archives.zipfiles import Zip
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office.embedded import children
 from unabridged.ingest.office.opc import Drawing, Package
 from unabridged.ingest.office.pptx_slide import Remarks, Slide
@@ -59,28 +59,14 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
         raise Unreadable(Status.DAMAGED, "; ".join(["a presentation without slides", *package.notes]))
     ref = reading.ref()
     title, meta = package.metadata()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.SLIDES,
-        title=title,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.SLIDES, title, meta)
     reading.expect(ref, len(slides))
     pager = Pager(ref, reading.limits, EXTRACTOR, target=_SLIDE_CHARS)
     for number, part in enumerate(slides, 1):
         _slide(package, number, part, Slide(show.width, show.height), pager)
         yield from pager.take()
     yield from children(package, "ppt", reading, Place(parent=ref, depth=place.depth + 1))
-    reason = "; ".join(filter(None, [*package.notes, pager.cut()]))
-    if not pager.characters:
-        status = Status.DAMAGED if package.notes else Status.NO_TEXT
-        yield Closed(ref=ref, status=status, reason=reason or "no text in it")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(package.notes)
 
 
 def _slide(package: Package, number: int, part: str, slide: Slide, pager: Pager) -> None:

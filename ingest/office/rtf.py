@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
+from unabridged.ingest.document import Item, Kind, Opened
 from unabridged.ingest.office.embedded import contents
 from unabridged.ingest.office.rtf_story import Story, TooDeep
 from unabridged.ingest.office.word import WordPages
@@ -37,11 +37,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     yield from pager.take()
     for number, data in enumerate(story.objects, 1):
         yield from _embedded(number, data, reading, Place(parent=ref, depth=place.depth + 1), notes)
-    reason = "; ".join(filter(None, [*notes, pager.cut()]))
-    if not pager.characters:
-        yield Closed(ref=ref, status=Status.NO_TEXT, reason=reason or "no text in it")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(notes)
 
 
 def text(data: bytes) -> str:
@@ -79,16 +75,7 @@ class _Lines:
 
 def _opened(ref: int, source: Source, place: Place, story: Story) -> Opened:
     facts = {key: one_line(value) for key, value in story.facts.items() if value}
-    return Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.WORD,
-        title=facts.pop("title", ""),
-        meta={**place.meta, **facts},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    return source.opened(ref, place, Kind.WORD, facts.pop("title", ""), facts)
 
 
 def _embedded(number: int, data: bytes, reading: Reading, place: Place, notes: list[str]) -> Iterator[Item]:

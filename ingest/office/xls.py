@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office.number_formats import general, moment, shown
 from unabridged.ingest.office.ole import stream
 from unabridged.ingest.office.ole_encrypted import opened_again
@@ -44,16 +44,7 @@ def _workbook(
         raise Unreadable(Status.DAMAGED, reason) from error
     ref = reading.ref()
     title, meta = about
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.SHEET,
-        title=title,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.SHEET, title, meta)
     pager = Pager(ref, reading.limits, EXTRACTOR)
     notes: list[str] = []
     for index in range(book.nsheets):
@@ -68,11 +59,7 @@ def _workbook(
         pager.close()
         yield from pager.take()
         book.unload_sheet(index)
-    reason = "; ".join(filter(None, [*notes, pager.cut()]))
-    if not pager.characters:
-        yield Closed(ref=ref, status=Status.DAMAGED if notes else Status.NO_TEXT, reason=reason or "no cell is filled")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(notes, "no cell is filled")
 
 
 def _opened(data: bytes, formats: bool = True) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from unabridged.ingest.archives.zipfiles import Zip
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office.embedded import children
 from unabridged.ingest.office.opc import Drawing, Package
 from unabridged.ingest.office.xlsx_sheet import Comments, Formats, Rows, SharedStrings
@@ -66,16 +66,7 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
         raise Unreadable(Status.DAMAGED, "; ".join(["a workbook without sheets", *package.notes]))
     ref = reading.ref()
     title, meta = package.metadata()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.SHEET,
-        title=title,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.SHEET, title, meta)
     strings, formats = SharedStrings(), Formats(workbook.from_1904)
     for kind, handler in (("sharedStrings", strings), ("styles", formats)):
         for part in package.related(main, kind)[:1]:
@@ -84,13 +75,7 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
     for sheet, part in places:
         yield from _sheet(package, sheet, part, strings, formats, pager)
     yield from children(package, "xl", reading, Place(parent=ref, depth=place.depth + 1))
-    reason = "; ".join(filter(None, [*package.notes, pager.cut()]))
-    if not pager.characters:
-        yield Closed(
-            ref=ref, status=Status.DAMAGED if package.notes else Status.NO_TEXT, reason=reason or "no cell is filled"
-        )
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(package.notes, "no cell is filled")
 
 
 def _by_name(archive: Zip, sheets: list[_Sheet]) -> list[tuple[_Sheet, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Part, PartKind, Status
+from unabridged.ingest.document import Closed, Flag, Item, Kind, Page, Part, PartKind, Status
 from unabridged.ingest.pdf import attached as pdf_attached
 from unabridged.ingest.pdf import extra as pdf_extra
 from unabridged.ingest.pdf import notes as pdf_notes
@@ -61,16 +61,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     title, meta = pdf_extra.metadata(_information(pdf))
     if pdf.document is not None:
         meta |= pdf_outline.meta(pdf.document, pdf.slots) | pdf_signed.meta(pdf.document)
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.PDF,
-        title=title,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.PDF, title, meta)
     reading.expect(ref, pdf.total)
     number = reading.skip if place.parent is None else 0
     while number < pdf.total:

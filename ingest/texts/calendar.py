@@ -5,7 +5,7 @@ The reader of events is `calendar_event`. A page that holds several is labelled 
 
 from collections.abc import Iterator
 
-from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
+from unabridged.ingest.document import Closed, Item, Kind, Status
 from unabridged.ingest.pdf.extra import safe_name
 from unabridged.ingest.reading import Place, Reading, Source
 from unabridged.ingest.texts import calendar_event, text
@@ -29,15 +29,8 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
         yield from text.read(source, reading, place)
         return
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.CALENDAR,
-        title=top.get("X-WR-CALNAME") or entries[0].first("SUMMARY"),
-        meta={**place.meta, **_meta(top, entries)},
-        sha256=source.sha256,
-        size=source.size,
+    yield source.opened(
+        ref, place, Kind.CALENDAR, top.get("X-WR-CALNAME") or entries[0].first("SUMMARY"), _meta(top, entries)
     )
     pager = Pager(ref, reading.limits, EXTRACTOR)
     for number, entry in enumerate(entries, 1):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Status
+from unabridged.ingest.document import Closed, Flag, Item, Kind, Page, Status
 from unabridged.ingest.reading import Place, Reading, Source
 from unabridged.ingest.texts import pages, text
 
@@ -13,15 +13,7 @@ def read(source: Source, reading: Reading, place: Place, kind: Kind) -> Iterator
     """The document of a text file whose lines count. Raises Unreadable for what is no text."""
     whole, meta = text.plain(source)
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=kind,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, kind, meta=meta)
     limits = reading.limits
     line = 1
     for number, body in enumerate(pages.cut(whole[: limits.document_chars], text.PAGE), 1):

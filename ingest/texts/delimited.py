@@ -4,7 +4,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
+from unabridged.ingest.document import Item, Kind, Status
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts import charset
 from unabridged.ingest.texts.pager import Pager
@@ -32,22 +32,10 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     text = text.replace("\0", " ")
     separator, start = separator_of(text)
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=Kind.SHEET,
-        meta={**place.meta, **({} if decoded.charset == "utf-8" else {"charset": decoded.charset})},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, Kind.SHEET, meta={} if decoded.charset == "utf-8" else {"charset": decoded.charset})
     pager = Pager(ref, reading.limits, EXTRACTOR)
     yield from _rows(text, start, separator, pager)
-    reason = pager.cut()
-    if not pager.characters:
-        yield Closed(ref=ref, status=Status.NO_TEXT, reason="no text in it, only white space")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(empty="no text in it, only white space")
 
 
 def _rows(text: str, start: int, separator: str, pager: Pager) -> Iterator[Item]:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from unabridged.ingest.document import Closed, Item, Kind, Opened, PartKind, Status
+from unabridged.ingest.document import Item, Kind, PartKind
 from unabridged.ingest.reading import Place, Reading, Source
 from unabridged.ingest.texts import code, text
 from unabridged.ingest.texts.pager import Pager
@@ -21,15 +21,7 @@ def read(source: Source, reading: Reading, place: Place, kind: Kind) -> Iterator
         yield from code.read(source, reading, place, Kind.TEXT)
         return
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=kind,
-        meta={**place.meta, **meta},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, kind, meta=meta)
     pager = Pager(ref, reading.limits, EXTRACTOR)
     first, length = 1, 0
     for number, cell in enumerate(cells, 1):
@@ -47,11 +39,7 @@ def read(source: Source, reading: Reading, place: Place, kind: Kind) -> Iterator
         yield from pager.take()
     pager.close(_label(first, len(cells)))
     yield from pager.take()
-    reason = pager.cut()
-    if not pager.characters:
-        yield Closed(ref=ref, status=Status.NO_TEXT, reason="no text in it")
-    else:
-        yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended()
 
 
 def _cells(whole: str) -> list[dict[str, Any]] | None:

@@ -4,9 +4,10 @@ A page ends where its writer says so, or where it has about `target` characters.
 gathered and stand at its end, labelled, so that a footnote is on the page that cites it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from unabridged.ingest.document import Flag, Page, Part, PartKind
+from unabridged.ingest.document import Closed, Flag, Page, Part, PartKind, Status
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.texts import pages
 from unabridged.ingest.texts.normalise import normalise
@@ -94,6 +95,15 @@ class Pager:
             return ""
         what = f"{self.limits.document_chars:,} characters or {self.limits.pages:,} pages"
         return f"longer than {what}: {self.left_out:,} characters were not read"
+
+    def ended(self, notes: Iterable[str] = (), empty: str = "no text in it") -> Closed:
+        """The end of the document, when its pages are taken out. `notes` say what of it could not be read, `empty` what
+        is said where there is neither text nor a note."""
+        said = [note for note in notes if note]
+        reason = "; ".join(filter(None, [*said, self.cut()]))
+        if not self.characters:
+            return Closed(ref=self.ref, status=Status.DAMAGED if said else Status.NO_TEXT, reason=reason or empty)
+        return Closed(ref=self.ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
 
     def _full(self, more: int) -> bool:
         if self.characters + more > self.limits.document_chars or self.number >= self.limits.pages:

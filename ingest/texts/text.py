@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Part, PartKind, Status
+from unabridged.ingest.document import Closed, Flag, Item, Kind, Page, Part, PartKind, Status
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts import charset, pages
 from unabridged.ingest.texts.normalise import normalise, one_line
@@ -65,16 +65,7 @@ def document(
 ) -> Iterator[Item]:
     """A document of one stretch of text; `hidden` is put on the last page, apart and labelled."""
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=kind,
-        title=title,
-        meta={**place.meta, **(meta or {})},
-        sha256=source.sha256,
-        size=source.size,
-    )
+    yield source.opened(ref, place, kind, title, meta)
     limit = reading.limits.document_chars
     cut = list(pages.cut(text[:limit], PAGE))
     reading.expect(ref, len(cut))

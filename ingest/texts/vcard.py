@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
+from unabridged.ingest.document import Closed, Item, Kind, Status
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts.content_lines import Line, lines
 from unabridged.ingest.texts.normalise import one_line
@@ -41,15 +41,12 @@ def read(source: Source, reading: Reading, place: Place, kind: Kind = Kind.TEXT)
     if not cards:
         raise Unreadable(Status.NO_TEXT, "no contact card in it")
     ref = reading.ref()
-    yield Opened(
-        ref=ref,
-        parent=place.parent,
-        name=source.name,
-        kind=kind,
-        title=cards[0][0].partition(": ")[2] if len(cards) == 1 and cards[0] else "",
-        meta={**place.meta, "contacts": str(len(cards))},
-        sha256=source.sha256,
-        size=source.size,
+    yield source.opened(
+        ref,
+        place,
+        kind,
+        cards[0][0].partition(": ")[2] if len(cards) == 1 and cards[0] else "",
+        {"contacts": str(len(cards))},
     )
     pager = Pager(ref, reading.limits, EXTRACTOR)
     for number, card in enumerate(cards, 1):
