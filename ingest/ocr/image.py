@@ -59,7 +59,8 @@ def blank(image: Gray) -> bool:
 
 
 def skew(pixels: Any) -> float:
-    """Degrees by which lines climb to the right; 0.0 where there are none to tell by."""
+    """Degrees by which lines climb to the right; 0.0 where there are none to tell by: no lines, or, as in pictures, edges
+    steeper than those of any crooked scan."""
     import numpy as np
 
     step = max(1, max(pixels.shape) // 1_600)
@@ -70,6 +71,8 @@ def skew(pixels: Any) -> float:
     every = max(1, len(y) // _SAMPLE)
     y, x = y[::every].astype(np.float32), x[::every].astype(np.float32)
     coarse = _steepest(y, x, np.arange(-_MOST_DEGREES, _MOST_DEGREES + 0.1, 0.5))
+    if abs(coarse) >= _MOST_DEGREES:
+        return 0.0
     return float(_steepest(y, x, coarse + np.arange(-0.5, 0.51, 0.1)))
 
 

@@ -84,7 +84,18 @@ def recognise(image: Gray, limits: Limits) -> Recognised:
 def _recognised(image: Gray, limits: Limits) -> Recognised:
     from unabridged.ingest.ocr.image import blank, straightened
 
-    image = straightened(image)
+    level = straightened(image)
+    found = _best(level, limits)
+    if level is not image and not found.failure and found.confidence < _NOISE:
+        found = _best(image, limits)  # what was taken for lines were edges of a picture
+    if found.failure or (found.text and found.confidence >= _NOISE):
+        return found
+    failure = "" if blank(image) else _NOTHING
+    return Recognised(extractor=found.extractor, failure=failure)
+
+
+def _best(image: Gray, limits: Limits) -> Recognised:
+    """What the engines make of an image, by the first that reads it well."""
     best: Recognised | None = None
     for name in installed():
         found = _tried(name, image, limits)
@@ -93,10 +104,7 @@ def _recognised(image: Gray, limits: Limits) -> Recognised:
         if best is None or best.failure or len(found.text) * found.confidence > len(best.text) * best.confidence:
             best = found
     assert best is not None
-    if best.failure or (best.text and best.confidence >= _NOISE):
-        return best
-    failure = "" if blank(image) else _NOTHING
-    return Recognised(extractor=best.extractor, failure=failure)
+    return best
 
 
 def _tried(name: str, image: Gray, limits: Limits) -> Recognised:

@@ -37,3 +37,9 @@ def test_specks_and_dark_edges_leave_a_page_blank() -> None:
 
 def test_a_page_of_text_is_not_blank(page: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> None:
     assert not blank(gray(page))
+
+
+def test_what_seems_steeper_than_any_crooked_scan_is_left(
+    page: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]",
+) -> None:
+    assert skew(turned(page, 16.0)) == 0.0

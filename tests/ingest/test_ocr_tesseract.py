@@ -114,3 +114,12 @@ def test_the_same_image_is_recognised_once(stand_in: StandIn) -> None:
     assert ocr.recognise(image, Limits()) is found
     assert not said.exists()
     assert ocr.recognise(image, Limits(ocr_languages=("deu",))).extractor == "tesseract 9.8.7 (deu)"
+
+
+def test_a_picture_in_which_nothing_is_found_when_it_is_turned_is_read_as_it_lies(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(f"sys.stdout.write({TSV!r} if image.startswith(b'P5 4 2 ') else {HEAD!r})")
+    turned = Gray(5, 3, bytes(15), 200)
+    monkeypatch.setattr("unabridged.ingest.ocr.image.straightened", lambda image: turned)
+    assert ocr.recognise(Gray(4, 2, bytes(7) + b"\x02", 200), Limits()).text.startswith("Dear Ada")
