@@ -5,6 +5,7 @@ at names and at `.mh_sequences`, and never raises: a layout that is none says no
 """
 
 import base64
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,7 +116,8 @@ def _unshifted(match: re.Match[str]) -> str:
 
 
 def _exists(*paths: Path) -> bool:
-    return all(path.exists() for path in paths)
+    # Unlike Path.exists, which raises for a name that became longer than a file system takes.
+    return all(os.path.exists(path) for path in paths)  # noqa: PTH110
 
 
 def _known(meta: dict[str, str]) -> dict[str, str]:

@@ -94,3 +94,11 @@ def test_a_reader_is_not_charged_for_the_size_of_its_parent(tmp_path: Path) -> N
     with Workers(1) as workers:
         list(workers.read(tmp_path / "a.txt"))
         assert 0 < workers.peak_bytes < 200 << 20
+
+
+def test_a_name_as_long_as_a_name_may_be_is_read(tmp_path: Path) -> None:
+    file = tmp_path / ("n" * 251 + ".txt")
+    file.write_text("It is long.")
+    items = list(read_file(file))
+    assert end(items).status == Status.READ
+    assert pages(items)[0].text == "It is long."
