@@ -28,6 +28,12 @@ def on_disk(path: str) -> str:
     return path
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with its "~" or "~name" at the beginning replaced by that home folder. What names no user is a name as
+    any other: "~$lease.docx" is what Word leaves beside a document."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for a name of no user
+
+
 def natural(path: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     """A sort key: page2 before page10, case only as the last resort, a folder's files together."""
     pieces = (piece for part in path.casefold().split("/") for piece in (*_DIGITS.split(part), "/"))

@@ -285,8 +285,9 @@ async def _chat(
     app: App, settings: "Settings", collection: str, paths: tuple[Path, ...], where: "Filter", model: str | None
 ) -> int:
     from unabridged.app.launch import connect
+    from unabridged.ingest.paths import expanded
     from unabridged.ui.tui import show
 
     async with connect(settings, app.locations, model=model) as client:
-        read_first = [path.expanduser().absolute() for path in paths]
+        read_first = [expanded(path).absolute() for path in paths]
         return await show(client, collection, read_first, question_fields(where))

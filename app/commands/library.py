@@ -208,16 +208,15 @@ def _collections(library: "Library", as_json: bool) -> None:
 
 def _resolve(library: "Library", name: str) -> "DocumentRow":
     """The one document that `name` means. Raises DocumentNotFound."""
-    from pathlib import Path
-
     from unabridged.ingest.errors import DocumentNotFound
+    from unabridged.ingest.paths import expanded
 
     if not name:
         raise click.UsageError("the document's name is empty")
     if name.isascii() and name.isdigit():
         return library.document(int(name))
     every = library.documents(None)
-    wanted = {name, str(Path(name).expanduser().absolute())}
+    wanted = {name, str(expanded(name).absolute())}
     exact = [row for row in every if row.path in wanted or wanted & set(row.also)]
     near = exact or [row for row in every if row.path.endswith(f"/{name}")] or library.documents(None, [name])
     if not near:

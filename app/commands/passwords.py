@@ -47,9 +47,9 @@ class Watched:
     """Notes which files an addition dealt with: those that it read, and those that were named."""
 
     def __init__(self, named: Iterable[Path]) -> None:
-        from unabridged.ingest.paths import stored
+        from unabridged.ingest.paths import expanded, stored
 
-        self._named = {stored(str(path.expanduser().absolute())) for path in named}
+        self._named = {stored(str(expanded(path).absolute())) for path in named}
         self.statuses: dict[str, str] = {}
 
     def through(self, items: "Iterable[AddItem]") -> "Iterator[AddItem]":

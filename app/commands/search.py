@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from unabridged.ingest.catalog.rows import Hit
 
 
+_MOST = 100_000  # pages: more than anyone looks through
+
+
 @click.command(
     epilog=examples('unabridged search "termination notice"', "unabridged search dredging --from ines --json")
 )
 @click.argument("query", nargs=-1, required=True, type=TEXT)
 @collection_option
 @filter_options
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The most pages to show.")
+@click.option("--limit", type=click.IntRange(1, _MOST), default=20, show_default=True, help="The most pages to show.")
 @json_option
 @pass_app
 def search(app: App, query: tuple[str, ...], collection: str, where: "Filter", limit: int, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from unabridged.ingest.adding.ignores import Rules
 from unabridged.ingest.adding.watch import Folder
 from unabridged.ingest.catalog.writes import forget_empty_roots
 from unabridged.ingest.errors import PathNotFound
-from unabridged.ingest.paths import on_disk
+from unabridged.ingest.paths import expanded, on_disk
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def tops(connection: sqlite3.Connection, collection: int, paths: Sequence[str | 
     a folder of the collection is gone."""
     known = all_of(connection, collection)
     if paths:
-        wanted = [Path(path).expanduser().absolute() for path in paths]
+        wanted = [expanded(path).absolute() for path in paths]
         return [Top(path, given.over(known.get(str(path), Rules()))) for path in wanted]
     for path in known:
         if not Path(path).is_dir():

@@ -18,6 +18,7 @@ from unabridged.ingest.errors import IngestError, LibraryDamaged
 from unabridged.ingest.library import Library
 from unabridged.ingest.limits import MIB
 from unabridged.ingest.lock import Lock
+from unabridged.ingest.paths import expanded
 
 _PAGES = 2_000
 OnPages = Callable[[int, int], None]
@@ -26,7 +27,7 @@ OnPages = Callable[[int, int], None]
 def backup(library: Library, target: Path, *, force: bool = False, on_pages: OnPages = lambda done, total: None) -> int:
     """Writes the library to the file `target`; its bytes. Raises IngestError: the file exists (unless `force`), the
     disk is full, or the copy is not sound."""
-    target = target.expanduser().absolute()
+    target = expanded(target).absolute()
     _check_target(library, target, force)
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -50,7 +51,7 @@ def backup(library: Library, target: Path, *, force: bool = False, on_pages: OnP
 def restore(source: Path, path: Path, *, force: bool = False, on_pages: OnPages = lambda done, total: None) -> None:
     """Makes the library at `path` what the backup `source` says. Raises IngestError: the file is no sound library, the
     library holds documents (unless `force`), LibraryBusy."""
-    source = source.expanduser().absolute()
+    source = expanded(source).absolute()
     if not source.is_file():
         raise IngestError(f"no backup lies at {source}", "name the file that `unabridged library backup` wrote")
     path.parent.mkdir(parents=True, exist_ok=True)

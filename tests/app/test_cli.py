@@ -430,3 +430,18 @@ def test_a_model_folder_that_is_not_there_is_named(run: Run) -> None:
     code, _, error = run("models", "add", "/no/such/model")
     assert code == cli.FAILED
     assert "/no/such/model: no such folder or file" in error
+
+
+def test_a_name_that_begins_like_the_home_of_nobody_is_a_name(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "~$lease.txt").write_text("It stands here.")
+    monkeypatch.chdir(tmp_path)
+    assert run("add", "~$lease.txt")[0] == 0
+    assert "It stands here." in run("show", "~$lease.txt")[1]
+    assert "no document '~$nothing'" in run("show", "~$nothing")[2]
+
+
+def test_a_limit_that_no_index_takes_is_wrong_usage(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    assert run("search", "--limit", "9" * 20, "notice")[0] == 2
