@@ -1,4 +1,4 @@
-"""What must hold for any bytes that claim to be mail. Each function raises AssertionError where it does not."""
+"""What must hold for any bytes that claim to be mail or a PDF. Each raises AssertionError where it does not."""
 
 import io
 import itertools
@@ -11,7 +11,9 @@ from unabridged.ingest.limits import Limits
 from unabridged.ingest.mail import cms, dates, headers, mbox, mbox_split, mime
 from unabridged.ingest.mail import place as mail_place
 from unabridged.ingest.outlook import lzfu, tnef
+from unabridged.ingest.pdf import quality
 from unabridged.ingest.texts import content_lines
+from unabridged.ingest.texts.normalise import normalise
 
 SMALL = Limits(ocr="off", depth=4, parts=50, attachment_bytes=1 << 22, document_chars=1 << 20)
 
@@ -104,6 +106,24 @@ def place(data: bytes) -> None:
     assert all(isinstance(value, str) for value in found.meta.values())
 
 
+def gate(data: bytes) -> None:
+    """The gate between a page's extractors, for any text: a share, and what is kept can be stored."""
+    # Three bytes a character, so that all of Unicode comes, lone surrogates too.
+    codes = (int.from_bytes(data[at : at + 3], "little") % 0x110000 for at in range(0, len(data) - 2, 3))
+    text = "".join(map(chr, codes)) + data.decode("utf-8", "replace")
+    assert 0.0 <= quality.score(text) <= 1.0
+    kept = normalise(text)
+    kept.encode()
+    assert "\0" not in kept
+    assert "\ufffe" not in kept
+    assert normalise(kept) == kept
+
+
+def pdf(data: bytes) -> None:
+    """Any bytes behind the mark of a PDF."""
+    ends_well("a.pdf", data if data.startswith(b"%PDF-") else b"%PDF-1.4\n" + data)
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "mailbox": mailbox,
     "message": message,
@@ -114,4 +134,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "outlook": outlook,
     "envelope": envelope,
     "place": place,
+    "gate": gate,
+    "pdf": pdf,
 }
