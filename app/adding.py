@@ -40,12 +40,14 @@ async def adding(steps: Steps, collection: str, abort: Abort) -> AsyncGenerator[
     statuses: Counter[str] = Counter()
     changes: Counter[str] = Counter()
     ignored: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
     async with aclosing(in_thread(steps, abort)) as items:
         async for item in items:
             if isinstance(item, FileDone):
                 changes[item.change] += 1
                 if item.change != "removed":
                     statuses[item.status] += 1
+                    inside.update(item.inside)
             if isinstance(item, Ignored):
                 ignored[item.rule] += item.files
             else:
@@ -57,6 +59,7 @@ async def adding(steps: Steps, collection: str, abort: Abort) -> AsyncGenerator[
         changes=dict(changes),
         ignored={rule: files for rule, files in ignored.items() if files},
         seconds=time.monotonic() - started,
+        inside=dict(inside),
     )
 
 
@@ -96,6 +99,7 @@ def event_of(item: FileDone | Progress) -> Stage | FileRead:
         pages=item.pages,
         documents=item.documents,
         change=item.change,
+        inside=item.inside,
     )
 
 

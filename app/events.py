@@ -160,13 +160,15 @@ class FileRead(msgspec.Struct, frozen=True, kw_only=True, tag="file"):
     pages: int
     documents: int  # itself and what it holds (messages, attachments)
     change: Literal["new", "changed", "unchanged", "moved", "removed"]
+    inside: dict[str, int] = {}  # of what it holds, how many documents of each status but read
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True, tag="added"):
     """The end of reading files: how many files of each status and change.
 
     `files` and `statuses` do not count those that are gone ("removed" in `changes`). `ignored`: by rule, how many
-    files were left out; they and `files` are all that lies there.
+    files were left out; they and `files` are all that lies there. `inside`: of what files hold (attachments, files of
+    an archive), how many documents of each status but read.
     """
 
     collection: str
@@ -175,6 +177,7 @@ class Added(msgspec.Struct, frozen=True, kw_only=True, tag="added"):
     changes: dict[str, int]
     seconds: float
     ignored: dict[str, int] = {}
+    inside: dict[str, int] = {}
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True, tag="forecast"):

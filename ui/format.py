@@ -185,6 +185,8 @@ def added(event: Added) -> str:
     changes = ", ".join(f"{number:,} {word}" for word, number in event.changes.items() if number)
     unread = ", ".join(f"{number:,} {status(word)[1]}" for word, number in event.statuses.items() if word != "read")
     line = f"{count(event.files, 'file')} in {duration(event.seconds)}"
+    inside = ", ".join(f"{number:,} {status(word)[1]}" for word, number in event.inside.items() if number)
+    unread = " · ".join(filter(None, (unread, f"of what files hold: {inside}" if inside else "")))
     return line + (f" · {changes}" if changes else "") + (f" · {unread}" if unread else " · all files read")
 
 

@@ -2,7 +2,7 @@
 in which everything that lies there adds up."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,27 +19,31 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """How many files there were of each status and change, and how many each rule left out."""
+    """How many files there were of each status and change, how many each rule left out, and of what files hold how many
+    documents of each status but read."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     changes: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
+    inside: Counter[str] = field(default_factory=Counter)
 
     def file(self, item: "FileDone") -> None:
         """Counts a file; one that is gone has a change only."""
         self.changes[item.change] += 1
         if item.change != "removed":
             self.statuses[item.status] += 1
+            self.inside.update(item.inside)
 
     def join(self, other: "Tally") -> None:
         """Counts what another addition counted."""
         self.statuses += other.statuses
         self.changes += other.changes
         self.ignored += other.ignored
+        self.inside += other.inside
 
     def unread(self) -> int:
-        """Files that were not read in full."""
-        return sum(count for status, count in self.statuses.items() if status != "read")
+        """Files, and documents that they hold, that were not read in full."""
+        return sum(count for status, count in self.statuses.items() if status != "read") + self.inside.total()
 
 
 @dataclass(frozen=True)
@@ -74,16 +78,20 @@ def narrate(app: App, items: "Iterable[AddItem]", manner: Manner) -> Tally:
 def summary(app: App, tally: Tally, seconds: float) -> None:
     """The account."""
     parts = [f"{count:,} {name}" for name, count in sorted(tally.changes.items())]
-    problems = [
-        f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(tally.statuses.items()) if name != "read"
-    ]
+    problems = _counts({name: count for name, count in tally.statuses.items() if name != "read"})
     text = f"{tally.statuses.total():,} files ({', '.join(parts) or 'nothing there'}) in {seconds:.1f} s"
     if problems:
-        text += f"; not fully read: {', '.join(problems)}"
+        text += f"; not fully read: {problems}"
+    if tally.inside:
+        text += f"; of what files hold: {_counts(tally.inside)} (`unabridged ls --problems` names them)"
     app.console.print(text, markup=False)
     if tally.ignored.total():
         rules = ", ".join(f"{count:,} by {rule}" for rule, count in tally.ignored.most_common())
         app.console.print(one_line(f"left out besides: {tally.ignored.total():,} files ({rules})"), markup=False)
+
+
+def _counts(statuses: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(statuses.items()) if count)
 
 
 def account(tally: Tally, collection: str, seconds: float) -> Added:
@@ -95,14 +103,18 @@ def account(tally: Tally, collection: str, seconds: float) -> Added:
         changes=dict(tally.changes),
         ignored={rule: files for rule, files in tally.ignored.items() if files},
         seconds=round(seconds, 3),
+        inside=dict(tally.inside),
     )
 
 
 def _tell_file(app: App, item: "FileDone", manner: Manner) -> None:
     if manner.as_json:
         emit(item)
-    elif item.status != "read" and item.change != "removed":
-        reason = f": {item.reason}" if item.reason else ""
+    elif item.change != "removed" and (item.status != "read" or item.inside):
+        reasons = [item.reason] if item.reason else []
+        if item.inside:
+            reasons.append(f"of {item.documents - 1:,} in it {_counts(item.inside)}")
+        reason = f": {'; '.join(reasons)}" if reasons else ""
         app.console.print(one_line(f"{item.status.replace('_', ' ')}  {item.path}{reason}"), markup=False)
 
 

@@ -50,7 +50,7 @@ class Watched:
         from unabridged.ingest.paths import expanded, stored
 
         self._named = {stored(str(expanded(path).absolute())) for path in named}
-        self.statuses: dict[str, str] = {}
+        self.statuses: dict[str, tuple[str, dict[str, int]]] = {}
 
     def through(self, items: "Iterable[AddItem]") -> "Iterator[AddItem]":
         """The items as they are."""
@@ -58,7 +58,7 @@ class Watched:
 
         for item in items:
             if isinstance(item, FileDone) and (item.change in ("new", "changed") or item.path in self._named):
-                self.statuses[item.path] = item.status
+                self.statuses[item.path] = item.status, item.inside
             yield item
 
 
@@ -94,9 +94,12 @@ def _done(items: "Iterable[AddItem]") -> "Iterator[FileDone]":
     return (item for item in items if isinstance(item, FileDone))
 
 
-def _count(tally: Tally, statuses: dict[str, str], item: "FileDone") -> None:
-    before = statuses[item.path]
-    statuses[item.path] = item.status
+def _count(tally: Tally, statuses: dict[str, tuple[str, dict[str, int]]], item: "FileDone") -> None:
+    before, inside = statuses[item.path]
+    statuses[item.path] = item.status, item.inside
+    tally.inside.subtract(inside)
+    tally.inside.update(item.inside)
+    tally.inside += type(tally.inside)()
     tally.statuses[before] -= 1
     tally.statuses[item.status] += 1
     tally.statuses += type(tally.statuses)()  # drops what has come to nothing

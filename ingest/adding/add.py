@@ -19,8 +19,9 @@ import msgspec
 
 from unabridged.ingest.adding import roots
 from unabridged.ingest.adding.ahead import Stream, read_ahead
+from unabridged.ingest.adding.done import file_done
 from unabridged.ingest.adding.fetch import Fetcher, Step, weigh
-from unabridged.ingest.adding.filing import Filing, Task, file_done
+from unabridged.ingest.adding.filing import Filing, Task
 from unabridged.ingest.adding.ignores import Rules, check
 from unabridged.ingest.adding.pace import Pace
 from unabridged.ingest.adding.position import Partway
@@ -210,7 +211,7 @@ class _Adding:
         for at in range(0, len(known), _REMOVED_AT_ONCE):
             part = known[at : at + _REMOVED_AT_ONCE]
             writes.detach(self._connection, [row["path"] for row in part], self._collection)
-            yield from (file_done(row["path"], row, "removed") for row in part)
+            yield from (file_done(self._connection, row["path"], row, "removed") for row in part)
 
     def _unseen(self, top: str, scope: Scope | None) -> Iterator[sqlite3.Row]:
         """The files of the collection below a folder, and within the scope, that no walk has come to."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from unabridged.ingest.adding.ahead import Stream
+from unabridged.ingest.adding.done import file_done
 from unabridged.ingest.adding.fetch import Hashed, Step, stored_content, weigh
 from unabridged.ingest.adding.position import Partway, Position
 from unabridged.ingest.adding.walk import Found, Problem
@@ -23,7 +24,7 @@ from unabridged.ingest.catalog.database import rollback, transaction
 from unabridged.ingest.catalog.rows import Change, FileDone
 from unabridged.ingest.catalog.storing import ContentWriter
 from unabridged.ingest.catalog.tokens import Encoder
-from unabridged.ingest.document import Closed, Kind, Opened, Page, Status
+from unabridged.ingest.document import Closed, Kind, Opened, Page
 
 _GROUP_SECONDS = 0.5  # files wait at most so long for their commit
 _PATIENCE_SECONDS = 0.02  # and not at all where the next file needs longer than this
@@ -83,10 +84,10 @@ class Filing:
         known = task.known
         if known is not None and known["sha256"] is not None:
             reason = f"{problem.reason}; what was read before is kept"
-            self._group.append(file_done(task.path, known, "unchanged", problem.status, reason))
+            self._group.append(file_done(self._connection, task.path, known, "unchanged", problem.status, reason))
         elif known is not None and (known["status"], known["reason"]) == (problem.status, problem.reason):
             change = self._attach(task, problem, known["id"])
-            self._group.append(file_done(task.path, known, change if known["member"] else "new"))
+            self._group.append(file_done(self._connection, task.path, known, change if known["member"] else "new"))
         else:
             writer = ContentWriter(self._connection, None, 0)
             writer.put(Opened(ref=0, parent=None, name=Path(problem.path).name, kind=Kind.OTHER))
@@ -198,7 +199,7 @@ class Filing:
     def _report(self, task: Task, place: Found | Problem, content: sqlite3.Row) -> None:
         change = self._attach(task, place, content["id"])
         again = task.reread and change == "unchanged"
-        self._group.append(file_done(task.path, content, "changed" if again else change))
+        self._group.append(file_done(self._connection, task.path, content, "changed" if again else change))
 
     def _attach(self, task: Task, place: Found | Problem, content: int) -> Change:
         size, mtime_ns = (place.size, place.mtime_ns) if isinstance(place, Found) else (0, 0)
@@ -217,18 +218,3 @@ class Filing:
     def _flush_in_time(self) -> Iterator[FileDone]:
         if time.monotonic() - self._since > _GROUP_SECONDS:
             yield from self.flush()
-
-
-def file_done(
-    path: str, content: sqlite3.Row, change: Change, status: Status | None = None, reason: str | None = None
-) -> FileDone:
-    """The report on a file with this content."""
-    return FileDone(
-        path=path,
-        kind=content["kind"],
-        status=status or content["status"],
-        reason=content["reason"] if reason is None else reason,
-        pages=content["pages"],
-        documents=content["documents"],
-        change=change,
-    )

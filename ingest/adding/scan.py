@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from unabridged.ingest.adding.filing import file_done
+from unabridged.ingest.adding.done import file_done
 from unabridged.ingest.adding.todo import Todo
 from unabridged.ingest.adding.walk import Found, Passed, Place, Problem
 from unabridged.ingest.catalog.database import transaction
@@ -92,7 +92,7 @@ class Scan:
                 rest.append(place)
             elif row["member"]:
                 self.found += 1
-                yield file_done(path, row, "unchanged")
+                yield file_done(self._connection, path, row, "unchanged")
             else:
                 strangers.append(row)
         before = self.todo.files
@@ -108,7 +108,7 @@ class Scan:
                     "INSERT INTO collection_files VALUES (?, ?)",
                     [(self._collection, row["file_id"]) for row in strangers],
                 )
-        yield from (file_done(row["path"], row, "new") for row in strangers)
+        yield from (file_done(self._connection, row["path"], row, "new") for row in strangers)
 
 
 def _ignored(passed: Passed) -> Ignored:

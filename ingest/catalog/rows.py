@@ -101,6 +101,7 @@ class FileDone(msgspec.Struct, frozen=True, kw_only=True):
     pages: int  # of itself and of what it holds
     documents: int  # itself and what it holds
     change: Change
+    inside: dict[str, int] = {}  # of what it holds, how many documents of each status but read
 
 
 class Ignored(msgspec.Struct, frozen=True, kw_only=True):

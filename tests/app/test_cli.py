@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,26 @@ def test_add_of_what_is_fine_exits_0_and_json_is_a_line_a_file(run: Run, papers:
     *files, account = [json.loads(line) for line in out.splitlines()]
     assert {Path(file["path"]).name for file in files} == {"rules.txt", "box.mbox"}
     assert (account["files"], account["statuses"], account["ignored"]) == (2, {"read": 2}, {"--exclude *.pdf": 1})
+
+
+def test_what_is_wrong_within_a_file_is_counted_and_exits_4(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "client.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("fine.txt", "It is fine.")
+        archive.writestr("broken.pdf", b"%PDF-1.4\nnothing")
+        archive.writestr("film.mp4", b"\0\0\0\x18ftypmp42" + bytes(64))
+    for _ in range(2):  # what was read before is not forgotten
+        code, _, error = run("add", str(file))
+        assert code == cli.PARTLY
+        assert f"read  {file}: of 3 in it 1 damaged, 1 unsupported" in error
+        assert "1 files (1 " in error
+        assert "of what files hold: 1 damaged, 1 unsupported (`unabridged ls --problems` names them)" in error
+    code, out, _ = run("add", str(file), "--json")
+    entry, account = map(json.loads, out.splitlines())
+    assert (code, entry["status"], account["statuses"]) == (cli.PARTLY, "read", {"read": 1})
+    assert entry["inside"] == account["inside"] == {"damaged": 1, "unsupported": 1}
+    listed = run("ls", "--problems")[1].splitlines()
+    assert [line.split("  ")[0] for line in listed] == ["damaged", "unsupported"]
 
 
 def test_add_of_nothing_readable_fails(run: Run, papers: Path) -> None:

@@ -69,6 +69,8 @@ def test_reading_files_ends_in_a_summary_of_problems() -> None:
         collection="c", files=3, statuses={"read": 2, "needs_password": 1}, changes={"new": 3, "changed": 0}, seconds=2
     )
     assert words.added(done) == "3 files in 2.0 s · 3 new · 1 needs password"
+    within = msgspec.structs.replace(done, statuses={"read": 3}, inside={"damaged": 2})
+    assert words.added(within) == "3 files in 2.0 s · 3 new · of what files hold: 2 damaged"
 
 
 def test_a_copied_answer_carries_its_sources(answer: Answer) -> None:

@@ -99,7 +99,7 @@ class Reading(Desk):
                 if monotonic() - self._refreshed > _REFRESH_SECONDS:
                     self._fetch()
             case Added():
-                bad = any(word != "read" and number for word, number in event.statuses.items())
+                bad = bool(event.inside) or any(word != "read" and number for word, number in event.statuses.items())
                 self._reading(words.added(event) + (" · F9 lists them" if bad else ""), failed=bad)
             case Problem():
                 self._reading(f"✗ {words.problem(event)}", failed=True)
@@ -110,7 +110,7 @@ class Reading(Desk):
 
     def action_report(self) -> None:
         """What came of reading files, problems first."""
-        files = sorted(self._report, key=lambda item: not words.is_problem(item.status))
+        files = sorted(self._report, key=lambda item: not (words.is_problem(item.status) or item.inside))
         lines = [_report_line(item) for item in files] or [Content("No files were read since the start.")]
         self.app.push_screen(Report("What was read", lines))
 
@@ -137,5 +137,8 @@ class Reading(Desk):
 def _report_line(item: FileRead) -> Content:
     glyph, word = words.status(item.status)
     detail = f": {words.clean_line(item.reason)}" if item.reason else f", {words.count(item.pages, 'page')}"
-    style = "$text-warning" if words.is_problem(item.status) else "$text-muted"
+    if item.inside:
+        inside = (f"{number:,} {words.status(name)[1]}" for name, number in item.inside.items())
+        detail += f"; of {item.documents - 1:,} in it {', '.join(inside)}"
+    style = "$text-warning" if words.is_problem(item.status) or item.inside else "$text-muted"
     return Content.assemble((f"{glyph} ", style), words.clean(item.path), (f" · {item.change} · {word}{detail}", style))
