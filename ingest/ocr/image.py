@@ -59,8 +59,8 @@ def blank(image: Gray) -> bool:
 
 
 def skew(pixels: Any) -> float:
-    """Degrees by which lines climb to the right; 0.0 where there are none to tell by: no lines, or, as in pictures, edges
-    steeper than those of any crooked scan."""
+    """Degrees by which lines climb to the right; 0.0 where there are none to tell by: no lines, or, as in pictures,
+    edges steeper than those of any crooked scan."""
     import numpy as np
 
     step = max(1, max(pixels.shape) // 1_600)

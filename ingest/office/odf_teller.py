@@ -164,11 +164,12 @@ class Teller:
         aside = self._asides.pop()
         text = "\n".join(aside.lines)
         who = ", ".join(filter(None, (aside.who, aside.day)))
+        by = "".join((f" by {aside.who}" if aside.who else "", f", {aside.day}" if aside.day else ""))
         if not text:
             return
         if aside.kind == "note":
             self.note(f"[^{self._notes}] {text}")
         elif aside.kind == "annotation":
-            self.note(f"Comment by {who}: {text}" if who else f"Comment: {text}")
+            self.note(f"Comment{by}: {text}")
         elif aside.deleted:
             self.pager.aside(PartKind.HIDDEN, f"Deleted ({who}): {text}" if who else f"Deleted: {text}")

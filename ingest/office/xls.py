@@ -110,8 +110,9 @@ def _sheet(book: Any, sheet: Any, name: str, pager: Pager) -> Iterator[Item]:
 
 
 def _remark(row: int, at: int, note: Any) -> str:
-    who = f" by {one_line(note.author, 100)}" if note.author else ""
-    return f"Comment on {column(at)}{row + 1}{who}: {one_line(note.text, 5_000)}"
+    who = one_line(note.author or "", 100)
+    by = f" by {who}" if who else ""
+    return f"Comment on {column(at)}{row + 1}{by}: {one_line(note.text, 5_000)}"
 
 
 def _shown(book: Any, cell: Any) -> str:

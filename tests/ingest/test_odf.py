@@ -41,6 +41,12 @@ def test_a_text_has_headings_lists_notes_and_what_is_apart() -> None:
     assert apart[PartKind.HIDDEN] == "Deleted (Bo, 2026-01-02): old words\nHidden text: secret"
 
 
+def test_a_comment_of_nobody_has_its_day() -> None:
+    said = "<office:annotation><dc:creator/><dc:date>2026-11-30T00:00:00</dc:date><text:p>why?</text:p>"
+    page = pages(read("a.odt", odf("text", f"<text:p>The well{said}</office:annotation></text:p>", STYLES)))[0]
+    assert page.text.endswith("Comment, 2026-11-30: why?")
+
+
 def test_a_spreadsheet_shows_its_cells_and_repeats_cost_nothing() -> None:
     cell = '<table:table-cell table:number-columns-repeated="{}"><text:p>{}</text:p></table:table-cell>'.format
     rows = (
