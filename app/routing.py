@@ -106,7 +106,7 @@ class Planner:
             mode,
             why,
             tuple(chosen),
-            (*left_out, *selection.left_out),
+            (*left_out, *selection.left_out({section.document.id for section in chosen})),
             tuple(notes),
             len(selection.documents),
             self._composition(ask.collection, mode, limits),
@@ -117,7 +117,7 @@ class Planner:
         CollectionNotFound, FilterInvalid and NothingToRead."""
         selection = select(self._library, collection, where, self._tokenizer.id)
         every = [section for document in selection.documents for section in self.sections(document, limit)]
-        return self._unrepeated(every, limit), list(selection.left_out)
+        return self._unrepeated(every, limit), selection.left_out({row.id for row in selection.documents})
 
     def composition(self, ask: Ask, limits: Limits) -> Composition:
         """How the documents of a collection are read for such questions. Raises CollectionNotFound."""

@@ -1,10 +1,11 @@
 """Which documents a question is asked of: those that its filter means, each text once, a conversation together.
 
-Of a message that is there several times, and of a file that is attached or stored several times, the first is read; the
-others stand in what is left out, with the place of the one that is read. Knows the library's rows, not their text.
+Of a message that is there several times, and of a file that is attached or stored several times, one is read: the first
+that lies in no archive, else the first. The others stand in what is left out, with the place of the one that is read.
+Knows the library's rows, not their text.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,21 @@ class Selection:
     """Readable ones, in the order in which they are read."""
     copies: dict[int, int]
     """From each copy that is not read to the document that is read in its place."""
-    left_out: tuple[LeftOut, ...]
-    """Copies, and what has no text."""
+    names: "dict[int, DocumentRow]"
+    """The copies and the documents in their place."""
+    without: tuple[LeftOut, ...]
+    """What has no text, and no date where dates are asked for."""
+
+    def left_out(self, read: Container[int]) -> list[LeftOut]:
+        """What is not read where the documents `read` are: copies of those, and what has no text. Of a document that
+        is not read itself, copies are only counted."""
+        told = [(one, other) for one, other in self.copies.items() if other in read]
+        out = [_copy(self.names[one], self.names[other]) for one, other in told[:_NAMED]]
+        if len(told) > _NAMED:
+            out.append(_several(len(told) - _NAMED, "more ", "their texts are read already"))
+        if others := len(self.copies) - len(told):
+            out.append(_several(others, "", "what they are copies of is not read either"))
+        return [*out, *self.without]
 
 
 def select(library: "Library", collection: str, where: Filter, tokenizer: str) -> Selection:
@@ -44,20 +58,15 @@ def select(library: "Library", collection: str, where: Filter, tokenizer: str) -
     readables = [row for row in meant if readable(row)]
     if not readables:
         raise _nothing(collection, where, every, meant)
-    copies = _copies(readables)
-    names = {row.id: row for row in readables}
-    left_out = [_copy(names[one], names[other]) for one, other in list(copies.items())[:_NAMED]]
-    if len(copies) > _NAMED:
-        left_out.append(
-            LeftOut(
-                document=f"{len(copies) - _NAMED:,} more copies", pages="all", reason="their texts are read already"
-            )
-        )
+    copies = _copies(readables, _in_archives(every))
+    involved = {*copies, *copies.values()}
+    names = {row.id: row for row in readables if row.id in involved}
+    without = unread(meant, library)
     if missing := filters.undated(every, where):
         reason = "no date is known of it: --since and --until cannot mean it"
-        left_out += [LeftOut(document=row.path, pages="all", reason=reason) for row in missing[:_NAMED]]
+        without = [*(LeftOut(document=row.path, pages="all", reason=reason) for row in missing[:_NAMED]), *without]
     read = [row for row in in_order(readables) if row.id not in copies]
-    return Selection(tuple(read), copies, (*left_out, *unread(meant, library)))
+    return Selection(tuple(read), copies, names, tuple(without))
 
 
 def meant(question: Question) -> Filter:
@@ -79,14 +88,27 @@ def _copy(row: "DocumentRow", read: "DocumentRow") -> LeftOut:
     return LeftOut(document=row.path, pages="all", reason=f"{what} {display_name(read)}, which is read")
 
 
-def _copies(rows: "Sequence[DocumentRow]") -> dict[int, int]:
+def _several(number: int, more: str, reason: str) -> LeftOut:
+    return LeftOut(document=f"{number:,} {more}{'copy' if number == 1 else 'copies'}", pages="all", reason=reason)
+
+
+def _copies(rows: "Sequence[DocumentRow]", in_archives: Container[int]) -> dict[int, int]:
     first: dict[str, int] = {}
     found = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.id in in_archives):
         name = row.identity if row.kind is Kind.MESSAGE else row.sha256
         if name and (known := first.setdefault(name, row.id)) != row.id:
             found[row.id] = known
     return found
+
+
+def _in_archives(rows: "Sequence[DocumentRow]") -> set[int]:
+    """What lies in an archive, at whatever depth. Parents stand before what they hold."""
+    archives, inside = {row.id for row in rows if row.kind is Kind.ARCHIVE}, set[int]()
+    for row in rows:
+        if row.parent_id in archives or row.parent_id in inside:
+            inside.add(row.id)
+    return inside
 
 
 def in_order(rows: "Iterable[DocumentRow]") -> "list[DocumentRow]":

@@ -1,5 +1,6 @@
 """Mail in a context: conversations together, each text once, attachments with their message."""
 
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +109,32 @@ def test_a_message_that_is_there_twice_is_read_once_and_its_variant_too(library:
     (copy,) = plan.left_out
     assert (copy.document, copy.reason) == ("/case/b#1", "the same message as a#1, which is read")
     assert plan.found == 2
+
+
+def test_a_copy_is_said_to_be_read_elsewhere_only_where_it_is(library: Library, tokenizer: Tokenizer) -> None:
+    for name in ("a", "b"):
+        store(library, name, [letter(1, body=FIRST), letter(2, subject="Mill", body="The mill stands still.")])
+    plan = _plan(library, tokenizer, "How deep does the dredger Orca draw?", "focused")
+    assert [section.document.path for section in plan.sections] == ["/case/a#1"]
+    left = {entry.document: entry.reason for entry in plan.left_out}
+    assert left["/case/b#1"] == "the same message as a#1, which is read"
+    assert left["1 copy"] == "what they are copies of is not read either"
+    assert "/case/b#2" not in left
+
+
+def test_of_copies_the_one_outside_of_an_archive_is_read(
+    library: Library, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "case"
+    folder.mkdir()
+    (folder / "z.txt").write_text(FIRST)
+    with zipfile.ZipFile(folder / "a.zip", "w") as archive:
+        archive.writestr("client/z.txt", FIRST)
+    add_files(library, folder)
+    plan = _plan(library, tokenizer)
+    assert [section.document.path for section in plan.sections] == [f"{folder}/z.txt"]
+    (copy,) = plan.left_out
+    assert (copy.document, copy.reason) == (f"{folder}/a.zip/client/z.txt", "the same file as z.txt, which is read")
 
 
 def test_a_quotation_of_a_copy_is_left_out_as_well(library: Library, tokenizer: Tokenizer) -> None:
