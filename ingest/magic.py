@@ -1,5 +1,6 @@
 """Binary file types by their first bytes: those that are read, with their reader, and those that only have a name."""
 
+import re
 from typing import NamedTuple
 
 from unabridged.ingest.document import Kind
@@ -67,6 +68,7 @@ _NAMED: tuple[tuple[bytes, str], ...] = (
     (b"\x00\x01\x00\x00\x00", "font"),
     (b"GGUF", "model file"),
 )
+_DRAWING = re.compile(rb"AC10[0-9]{2}[\x00-\x08]")
 # Letters that a text may begin with as well.
 _WORDS = frozenset({"Windows program", "MP3 audio", "Windows cabinet: unpack it first", "Microsoft Reader book"})
 _ZIP = (
@@ -123,6 +125,8 @@ def binary(head: bytes, ext: str) -> Detected | None:
         return Detected(Kind.OTHER, {b"WAVE": "WAV audio"}.get(head[8:12], "AVI video"))
     if found := next((found for mark, found in _READ if head.startswith(mark)), None):
         return None if found.reader == "archives.tarball" and head[:256].isascii() else found
+    if _DRAWING.match(head):
+        return Detected(Kind.OTHER, "AutoCAD drawing (.dwg): export it as PDF")
     what = next((what for mark, what in _NAMED if head.startswith(mark)), "")
     return Detected(Kind.OTHER, what) if what and not (what in _WORDS and head[:256].isascii()) else None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 from pathspec import GitIgnoreSpec
 
+from unabridged.ingest.adding.leftovers import LEFTOVER, is_leftover
 from unabridged.ingest.errors import PatternInvalid
 
 IGNORE_FILE = ".unabridgedignore"
@@ -44,6 +45,8 @@ class Patterns:
         with a slash behind a folder's."""
         if name.startswith(".") and not self.rules.hidden:
             return HIDDEN
+        if not is_folder and is_leftover(name):
+            return LEFTOVER
         if self._exclude is not None:
             said = self._exclude.check_file(relative)
             if said.include and said.index is not None:

@@ -4,6 +4,7 @@ import pytest
 
 from unabridged.ingest.detect import detect
 from unabridged.ingest.document import Kind
+from unabridged.ingest.texts.text import is_binary
 
 MAIL = b"From: a@b.c\r\nSubject: Hello\r\nDate: Tue, 3 Mar 2026 09:15:00 +0100\r\n\r\nHi\r\n"
 
@@ -55,3 +56,19 @@ def test_the_kind_is_found(head: bytes, name: str, kind: Kind) -> None:
 def test_what_is_not_read_has_a_name_for_people() -> None:
     assert detect(b"7z\xbc\xaf\x27\x1c", "a.7z").what == "7-Zip archive: unpack it first"
     assert detect(b"RIFF\x00\x00\x00\x00WAVEfmt ", "a").what == "WAV audio"
+    assert detect(b"AC1032" + bytes(9), "a.dwg").what == "AutoCAD drawing (.dwg): export it as PDF"
+    assert detect(b"AC1032 is the part's number.", "a.txt").kind == Kind.TEXT
+
+
+@pytest.mark.parametrize(
+    ("data", "binary"),
+    [
+        (b"PLAN" + bytes(200) + b"x" * 90, True),
+        ("Größe\n".encode("utf-16-le") * 40, False),
+        (b"line\n" * 40 + bytes(4_096), False),
+        (b"/a/long/path\0/another/long/path\0" * 40, False),
+    ],
+    ids=["a format that nobody knows", "utf-16", "a log that was cut off", "names with ends"],
+)
+def test_nuls_among_letters_are_no_text(data: bytes, binary: bool) -> None:
+    assert is_binary(data) == binary

@@ -37,6 +37,16 @@ def test_hidden_files_are_left_out_unless_wanted_or_named(tmp_path: Path) -> Non
     assert _names(tmp_path / ".secret") == ["x.txt"]
 
 
+def test_what_programs_leave_beside_files_is_left_out_and_counted(tmp_path: Path) -> None:
+    left = ["~$lease.docx", "Thumbs.db", "desktop.ini", ".DS_Store", "._lease.docx", ".~lock.lease.odt#"]
+    _tree(tmp_path, *left, "lease.docx", "~$notes", "~$old.doc/x.txt", "thumbs.dbx")
+    places = list(walk(tmp_path, Rules(hidden=True)))
+    passed = {os.path.relpath(place.path, tmp_path): place.rule for place in places if isinstance(place, Passed)}
+    assert passed == dict.fromkeys(left, "a file that Office or the system keeps for itself")
+    assert sorted(_names(tmp_path)) == ["lease.docx", "thumbs.dbx", "~$notes", "~$old.doc/x.txt"]
+    assert _names(tmp_path / "Thumbs.db") == ["."]  # named, it is read
+
+
 def test_ignore_files_hold_below_their_folder_and_the_inner_one_wins(tmp_path: Path) -> None:
     _tree(tmp_path, "a.log", "b/keep.log", "b/c.txt", "build/out.txt", "d/build.txt", "top.txt", "d/top.txt")
     (tmp_path / ".unabridgedignore").write_text("# noise\n*.log\nbuild/\n/top.txt\n")
