@@ -45,7 +45,7 @@ def ls(
     collections: bool,
     as_json: bool,
 ) -> None:
-    """List documents: status, pages, tokens, path.
+    """List documents: status, pages, tokens, path. Files of the same bytes are read once; the others are its copies.
 
     PATTERNS are globs or parts of a path.
     """
@@ -74,7 +74,7 @@ def ls(
         report.tell_problems(found)
     else:
         table(
-            ([row.status, f"{row.pages:,}", _number(row.tokens), row.path] for row in rows),
+            (cells for row in rows for cells in report.lines(row)),
             ["STATUS", "PAGES", "TOKENS", "PATH"],
             frozenset({1, 2}),
         )
@@ -141,13 +141,15 @@ def _show_map(library: "Library", row: "DocumentRow", children: "list[DocumentRo
 def rm(app: App, patterns: tuple[str, ...], collection: str, everything: bool, yes: bool, as_json: bool) -> None:
     """Take documents out of a collection. The files themselves are never touched.
 
-    Keys and values that a model has stored of them stay on the disk until they are evicted: the last line says how.
+    The next `add` of their folder reads them again, unless .unabridgedignore or --exclude names them. Keys and values
+    that a model has stored of them stay on the disk until they are evicted: the last line says how.
     """
     if bool(patterns) == everything:
         raise click.UsageError("name what to remove, or give --all")
     if "" in patterns:
         # An unset variable of a script must not empty the collection.
         raise click.UsageError("an empty name would match everything; give --all for that")
+    from unabridged.app.commands.coming_back import coming_back
     from unabridged.app.commands.remains import remains
 
     with app.library() as library:
@@ -158,13 +160,13 @@ def rm(app: App, patterns: tuple[str, ...], collection: str, everything: bool, y
             gone = library.remove_collection(collection)
         else:
             gone = library.remove(patterns, collection)
-        note = rereading.note()
+        notes = [coming_back(library, collection, gone), rereading.note()]
     for path in gone:
         if as_json:
             emit({"path": path, "change": "removed"})
         else:
             click.echo(one_line(path))
-    for line in (note, remains(app.locations.kv, collection)):
+    for line in (*notes, remains(app.locations.kv, collection)):
         if line:
             app.console.print(one_line(line), markup=False)
 
@@ -180,6 +182,7 @@ def document_json(row: "DocumentRow") -> dict[str, Any]:
         "tokens": row.tokens,
         "sha256": row.sha256,
         "parent": row.parent or None,
+        "also": row.also,
         "id": row.id,
         "title": row.title,
         "date": row.date,

@@ -23,11 +23,23 @@ def problems(library: "Library", rows: "Sequence[DocumentRow]") -> "list[tuple[D
     return [(row, pages.get(row.id, [])) for row in rows if row.status != "read" or row.id in pages]
 
 
+def lines(row: "DocumentRow") -> list[list[str]]:
+    """Status, pages, tokens and path of a document, and a line for each copy of its file, so that files add up."""
+    tokens = "-" if row.tokens is None else f"{row.tokens:,}"
+    return [[row.status, f"{row.pages:,}", tokens, row.path], *(["copy", "", "", path] for path in _copies(row))]
+
+
+def _copies(row: "DocumentRow") -> tuple[str, ...]:
+    """Where else the file lies that this document is; none for what a file holds."""
+    return row.also if row.parent_id is None else ()
+
+
 def tell_problems(found: "Sequence[tuple[DocumentRow, list[PageProblem]]]") -> None:
     """A line for each document, and one for each kind of problem on its pages."""
     for row, pages in found:
         reason = f": {row.reason}" if row.reason else ""
-        click.echo(one_line(f"{row.status.replace('_', ' ')}  {row.path}{reason}"))
+        for path in (row.path, *_copies(row)):
+            click.echo(one_line(f"{row.status.replace('_', ' ')}  {path}{reason}"))
         by_flags: dict[tuple[str, ...], list[int]] = {}
         for page in pages:
             by_flags.setdefault(page.flags, []).append(page.number)

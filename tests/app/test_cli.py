@@ -171,6 +171,34 @@ def test_rm_takes_out_and_leaves_the_file(run: Run, papers: Path) -> None:
     assert run("rm")[0] == cli.USAGE
 
 
+def test_rm_says_what_the_next_addition_brings_back_and_what_keeps_it_out(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    note = f"1 file still lies in a folder of the collection: the next `add` reads it again unless {papers}"
+    assert note in " ".join(run("rm", "rules.txt")[2].split())
+    (papers / ".unabridgedignore").write_text("rules.txt\n")
+    assert "2 files (2 unchanged)" in run("add")[2]
+    (papers / "box.mbox").unlink()
+    assert "still lies" not in run("rm", "box.mbox")[2]
+    run("add", str(papers / "rules.txt"), "-c", "single")
+    assert "still lies" not in run("rm", "rules.txt", "-c", "single")[2]
+
+
+def test_copies_are_listed_so_that_files_add_up(run: Run, papers: Path) -> None:
+    (papers / "copies").mkdir()
+    for name in ("broken.pdf", "rules.txt"):
+        (papers / "copies" / name).write_bytes((papers / name).read_bytes())
+    assert "5 files (5 new)" in run("add", str(papers))[2]
+    listed = run("ls")[1].splitlines()
+    assert sum(".mbox#" not in line for line in listed) == 5
+    assert sorted(line.split()[-1] for line in listed if line.startswith("copy ")) == [
+        f"{papers}/copies/broken.pdf",
+        f"{papers}/rules.txt",
+    ]
+    assert run("ls", "--problems")[1].count("broken.pdf: ") == 2
+    rows = [json.loads(line) for line in run("ls", "--json")[1].splitlines()]
+    assert sum(1 + len(row["also"]) for row in rows if row["parent"] is None) == 5
+
+
 def test_config_shows_values_with_their_origin(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("config", "set", "answer.mode", "whole")[0] == 0
     monkeypatch.setenv("UNABRIDGED_ENGINE_THREADS", "3")
