@@ -36,4 +36,13 @@ def _tesseract(wanted: tuple[str, ...], second: bool) -> Finding:
         return Finding(
             check="ocr", level="fail", text=str(error), remedy="unabridged config set ingest.ocr_languages ''"
         )
-    return Finding(check="ocr", level="ok", text=f"{ocr_tesseract.version()}: {', '.join(languages)}{beside}")
+    text = f"{ocr_tesseract.version()}: {', '.join(languages)}{beside}"
+    unused = [name for name in ocr_tesseract.installed() if name not in languages]
+    if unused and not wanted:
+        return Finding(
+            check="ocr",
+            level="warn",
+            text=f"{text}; not used, since they are too many to be used together: {', '.join(unused)}",
+            remedy=f"choose: unabridged config set ingest.ocr_languages {','.join((*languages, unused[0]))}",
+        )
+    return Finding(check="ocr", level="ok", text=text)

@@ -41,7 +41,7 @@ def read(image: Gray, limits: Limits) -> Recognised:
 def languages(wanted: Sequence[str]) -> tuple[str, ...]:
     """The languages to read with. None wanted: all that are installed, or English where these are many. Raises
     OcrFailed for one that is not there."""
-    there = [name for name in _installed() if name not in _NO_LANGUAGES and "/" not in name]
+    there = installed()
     if lacking := [name for name in wanted if name not in _installed()]:
         raise OcrFailed(f"tesseract has no language {lacking[0]!r}: install it, or change ingest.ocr_languages")
     if wanted:
@@ -49,7 +49,12 @@ def languages(wanted: Sequence[str]) -> tuple[str, ...]:
     if not there:
         raise OcrFailed("tesseract has no language: install tesseract-ocr-eng, or what else is needed")
     english = [name for name in there if name == _ENGLISH]
-    return tuple(there) if len(there) <= _AT_ONCE else tuple(english or there[:1])
+    return there if len(there) <= _AT_ONCE else tuple(english or there[:1])
+
+
+def installed() -> tuple[str, ...]:
+    """The languages that are there. Raises OcrFailed."""
+    return tuple(name for name in _installed() if name not in _NO_LANGUAGES and "/" not in name)
 
 
 @cache

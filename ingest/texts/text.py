@@ -37,8 +37,8 @@ def is_binary(data: bytes) -> bool:
     sample = data[:65_536]
     if charset.is_marked(sample) or charset.utf16_order(sample):
         return False
-    # Some text ends in NULs, as where a machine lost power; among its letters there are few.
-    if sample.rstrip(b"\0").count(0) > len(sample) // 10:
+    # Text may end in NULs, where a machine lost power, and have some between its words, but not as many as letters.
+    if sample.rstrip(b"\0").count(0) > len(sample) // 3:
         return True
     controls = len(sample) - len(sample.translate(None, _TEXT_CONTROLS))
     try:

@@ -38,5 +38,16 @@ def test_a_language_that_is_not_there_fails(tesseract: None) -> None:
     assert finding.text.startswith("tesseract has no language 'rus'")
 
 
+def test_languages_that_are_passed_over_are_named(tesseract: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("ces", "deu", "ell", "eng", "fra", "heb", "rus")
+    monkeypatch.setattr(ocr_tesseract, "_installed", lambda: names)
+    finding = ocr_found.look(_settings())
+    assert finding.level == "warn"
+    assert finding.text.startswith("tesseract 5.3.0: eng; not used")
+    assert finding.text.endswith(": ces, deu, ell, fra, heb, rus")
+    assert finding.remedy == "choose: unabridged config set ingest.ocr_languages eng,ces"
+    assert ocr_found.look(_settings(ocr_languages=("deu", "eng"))).level == "ok"
+
+
 def test_off_is_said() -> None:
     assert ocr_found.look(_settings(ocr="off")).text == "off: scans and pictures are listed, not read"

@@ -67,8 +67,15 @@ def test_what_is_not_read_has_a_name_for_people() -> None:
         ("Größe\n".encode("utf-16-le") * 40, False),
         (b"line\n" * 40 + bytes(4_096), False),
         (b"/a/long/path\0/another/long/path\0" * 40, False),
+        (b"alpha\0beta\0\0gamma\0" * 9, False),
     ],
-    ids=["a format that nobody knows", "utf-16", "a log that was cut off", "names with ends"],
+    ids=[
+        "a format that nobody knows",
+        "utf-16",
+        "a log that was cut off",
+        "names with ends",
+        "words with NULs between them",
+    ],
 )
 def test_nuls_among_letters_are_no_text(data: bytes, binary: bool) -> None:
     assert is_binary(data) == binary
