@@ -1,56 +1,101 @@
-"""A stored message as words: what it quotes, and the rest of its text.
+"""A stored message as words: what it quotes, line by line, and the stretches of its text that a quotation may be of.
 
-Lines within a quotation that say who is quoted do not count. Where answers stand between quotations, the last words of
-each quotation in front of an answer belong to the rest: the answers would make no sense without them.
+Words are what stands between white space, with their case, their punctuation and their figures: "500," is not "500.".
+Marks of quotations in front of a line do not count, nor whether quotation marks are curled; a word of letters that has
+a hyphen is two ("long-", "term"), so that it is the same where a line was broken behind the hyphen. In Chinese and
+Japanese each character is a word.
 """
 
 import json
 import re
 import sqlite3
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from unabridged.ingest.document import PartKind
 from unabridged.ingest.mail.label_quotes import attributes
 
-_KEPT = 12  # words in front of an answer
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
+_MARKS = "> \t|›»"
+_IDEOGRAPH = "[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+_BREAK = re.compile(rf"(?<=[^\W\d_]-)(?=[^\W\d_])|(?<={_IDEOGRAPH})|(?={_IDEOGRAPH})")
+_STRAIGHT = str.maketrans("‘’“”", "''\"\"")
 _QUOTED = (PartKind.QUOTED, PartKind.FORWARDED)
-_NO_SOURCE = (PartKind.HEADER, PartKind.HIDDEN, PartKind.ATTRIBUTION)
+# Our own lines over a message, what nobody sees, and what copies of a message may differ in.
+_NO_SOURCE = (PartKind.HEADER, PartKind.HIDDEN, PartKind.FOOTER)
+
+
+@dataclass(frozen=True)
+class Line:
+    """`text[start:end]` of a message. `depth`: how many times it is quoted, by its marks; `names`: it says who is
+    quoted."""
+
+    start: int
+    end: int
+    depth: int
+    words: list[str]
+    names: bool
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A quotation. `answered`: it is one of several with something of the writer's own behind them."""
+
+    lines: list[Line]
+    answered: bool
 
 
 @dataclass
 class Message:
-    """A message's quotations as (page, start, end, words), and its other text."""
+    """A message's text, all pages in one; `pages` are their numbers and where they begin."""
 
     id: int
-    quotes: list[tuple[int, int, int, list[str]]] = field(default_factory=list)
-    own: list[list[str]] = field(default_factory=list)
-    size: int = 0
+    text: str = ""
+    pages: list[tuple[int, int]] = field(default_factory=list)
+    quotes: list[Quote] = field(default_factory=list)
+    no_source: list[tuple[int, int]] = field(default_factory=list)
+
+    def shown(self, left_out: Iterable[tuple[int, int]]) -> Iterator[list[str]]:
+        """The words of each stretch that stays together when these are left out."""
+        at = 0
+        for start, end in sorted([*self.no_source, *left_out, (len(self.text), len(self.text))]):
+            if start > at:
+                yield [word for line in self.text[at:start].split("\n") for word in _words(line.lstrip(_MARKS))]
+            at = max(at, end)
+
+    def on_pages(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """A stretch as (page, start, end) in the text of each page that it touches."""
+        begins = [begin for _, begin in self.pages]
+        for index in range(max(0, bisect_right(begins, start) - 1), len(self.pages)):
+            number, begin = self.pages[index]
+            stop = begins[index + 1] if index + 1 < len(begins) else len(self.text)
+            if begin >= end:
+                return
+            if max(start, begin) < min(end, stop):
+                yield number, max(start, begin) - begin, min(end, stop) - begin
 
 
 def message_of(connection: sqlite3.Connection, document: int) -> Message:
     """A stored message."""
-    found = Message(document)
-    rows = connection.execute(
-        "SELECT number, text, parts FROM pages WHERE document_id = ? ORDER BY number", (document,)
-    )
-    for row in rows:
-        text, at = row["text"], 0
-        found.size += len(text)
-        parts = [(PartKind(kind), start, end) for kind, start, end in json.loads(row["parts"])]
-        answered = [index for index, part in enumerate(parts) if part[0] in _QUOTED and _answered(text, parts, index)]
-        for index, (kind, start, end) in enumerate(parts):
-            found.own.append(_words(text[at:start]))
-            at = end
-            if kind in _QUOTED:
-                quoted = text[start:end]
-                kept = _last_words(quoted) if len(answered) > 1 and index in answered else 0
-                cut = len(quoted) - kept
-                found.own.append(_words(quoted[cut:]))
-                found.quotes.append((row["number"], start, start + cut, _quoted_words(quoted[:cut])))
-            elif kind not in _NO_SOURCE:
-                found.own.append(_words(text[start:end]))
-        found.own.append(_words(text[at:]))
+    found, parts, texts, at = Message(document), list[tuple[PartKind, int, int]](), list[str](), 0
+    query = "SELECT number, text, parts FROM pages WHERE document_id = ? ORDER BY number"
+    for row in connection.execute(query, (document,)):
+        found.pages.append((row["number"], at))
+        for name, start, end in json.loads(row["parts"]):
+            kind = PartKind(name)
+            if parts and parts[-1][0] is kind and parts[-1][2] == at + start:  # goes on from the page before
+                parts[-1] = (kind, parts[-1][1], at + end)
+            else:
+                parts.append((kind, at + start, at + end))
+        texts.append(row["text"])
+        at += len(row["text"])
+    found.text = "".join(texts)
+    found.no_source = [(start, end) for kind, start, end in parts if kind in _NO_SOURCE]
+    answered = {index for index, part in enumerate(parts) if part[0] in _QUOTED and _answered(found.text, parts, index)}
+    for index, (kind, start, end) in enumerate(parts):
+        if kind in _QUOTED:
+            lines = list(_lines(found.text, start, end))
+            found.quotes.append(Quote(lines, len(answered) > 1 and index in answered))
     return found
 
 
@@ -60,30 +105,36 @@ def _answered(text: str, parts: list[tuple[PartKind, int, int]], index: int) -> 
     return bool(text[parts[index][2] : behind].strip())
 
 
+def _lines(text: str, start: int, end: int) -> Iterator[Line]:
+    at = start
+    for line in text[start:end].split("\n"):
+        bare = line.lstrip(_MARKS)
+        depth = sum(mark in ">|›»" for mark in line[: len(line) - len(bare)])
+        names = bare.rstrip()[-1:] in (":", "：") and attributes(bare)
+        yield Line(at, at + len(line), depth, _words(bare), bool(bare) and bool(names))
+        at += len(line) + 1
+
+
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
-def _quoted_words(text: str) -> list[str]:
-    """The words of a quotation without its marks and without the lines in it that say who is quoted."""
     words: list[str] = []
-    for line in text.split("\n"):
-        bare = line.lstrip("> \t|›»")
-        if bare and not (bare.rstrip()[-1:] in ":：" and attributes(bare)):
-            words += _words(bare)
+    for word in text.translate(_STRAIGHT).split():
+        if word.isascii() and "-" not in word:
+            words.append(word)
+        else:
+            words += filter(None, _BREAK.split(word))
     return words
 
 
-def _last_words(text: str) -> int:
-    """How many characters at the end of a quotation stay in front of an answer: the last lines with some words."""
+def last_words(text: str, count: int) -> int:
+    """How many characters at the end of a text hold so many of its words: whole lines, unless they are long."""
     kept = words = 0
     for line in reversed(text.split("\n")):
-        count = len(_words(line))
-        if words and words + count > 2 * _KEPT:
+        here = len(_words(line.lstrip(_MARKS)))
+        if words and words + here > 2 * count:
             break
-        if count > 2 * _KEPT:
-            return kept + len("".join(re.findall(r"\S+\s*", line)[-_KEPT:])) + (1 if kept else 0)
-        kept, words = kept + len(line) + (1 if kept else 0), words + count
-        if words >= _KEPT:
+        if here > 2 * count:
+            return kept + len("".join(re.findall(r"\S+\s*", line)[-count:])) + (1 if kept else 0)
+        kept, words = kept + len(line) + (1 if kept else 0), words + here
+        if words >= count:
             break
     return min(kept, len(text))

@@ -1,9 +1,9 @@
 """Which quotations in messages stand in other messages of the library, so that a context need not hold them twice.
 
-A thread is compared as a whole, oldest message first, with the messages of other threads that have its subject: a
-quotation is a repeat where nine tenths of its words lie in runs of five (shorter ones: as a whole) that stand in the
-text of earlier messages. Text that is a repeat itself is no source, so that a source always holds what it is named for.
-What of a message counts as a quotation and as its text says `quoted_text`.
+A thread is compared as a whole, oldest message first, with the messages of other threads that have its subject. Only
+lines of which all words stand one after the other in an earlier message are repeats: see `quoted_lines`. Text that is a
+repeat itself is no source, so that a source always holds what it is named for. What of a message counts as a quotation
+and as its text says `quoted_text`.
 
 What was found is stored until the thread changes; see the table `repeats`.
 """
@@ -15,14 +15,10 @@ from dataclasses import dataclass
 
 from unabridged.ingest.catalog.database import transaction
 from unabridged.ingest.catalog.messages import identity
+from unabridged.ingest.catalog.quoted_lines import Places
 from unabridged.ingest.catalog.quoted_text import Message, message_of
 from unabridged.ingest.library import Library
 
-_RUN = 5  # words
-_SHORTEST = 3
-_SHARE = 0.9
-_SOURCES = 64
-_PLACES = 8  # messages that are remembered for a run
 _NEAR = 50  # messages of other threads with the same subject
 _MOST = 20_000_000  # characters of a thread that is compared
 _BATCH = 500  # threads in one transaction
@@ -114,7 +110,7 @@ def _compare(connection: sqlite3.Connection, thread: int) -> Iterator[_Row]:
     messages, size = [], 0
     for row in sorted([*members, *others], key=lambda row: (row["at"] is None, row["at"], row["document_id"])):
         messages.append(message_of(connection, row["document_id"]))
-        size += messages[-1].size
+        size += len(messages[-1].text)
         if size > _MOST:
             return
     yield from _search(messages, ids)
@@ -130,51 +126,13 @@ def _of_same_subject(connection: sqlite3.Connection, thread: int, subjects: set[
 
 def _search(messages: list[Message], wanted: set[int]) -> Iterator[_Row]:
     """The repeats of the messages `wanted`, which are in order of time among all."""
-    quotes = [quote[3] for message in messages for quote in message.quotes]
-    lengths = {_length(words) for words in quotes if len(words) >= _SHORTEST}
-    sought = {run for words in quotes for run in _runs(words, _length(words))}
-    places: dict[int, list[int]] = {}
+    places = Places(messages)
     for message in messages:
-        for page, start, end, words in message.quotes:
-            if not (sources := _sources(words, places)) or end <= start:
-                message.own.append(words)
-            elif message.id in wanted:
-                yield _Row(message.id, page, start, end, sources)
-        for own in message.own:
-            for run in (run for length in lengths for run in _runs(own, length)):
-                known = places.setdefault(run, []) if run in sought else None
-                if known is not None and len(known) < _PLACES and known[-1:] != [message.id]:
-                    known.append(message.id)
-
-
-def _length(words: list[str]) -> int:
-    return min(_RUN, len(words))
-
-
-def _runs(words: list[str], length: int) -> Iterator[int]:
-    """So many words each, as numbers."""
-    return map(hash, zip(*(words[offset:] for offset in range(length)), strict=False)) if length else iter(())
-
-
-def _sources(words: list[str], places: dict[int, list[int]]) -> list[int]:
-    """The fewest messages, by how much they hold, that hold nearly all of the words; none where there are none."""
-    length = _length(words)
-    if length < _SHORTEST:
-        return []
-    runs_of: dict[int, list[int]] = {}
-    for at, run in enumerate(_runs(words, length)):
-        for document in places.get(run, ()):
-            runs_of.setdefault(document, []).append(at)
-    covered, total, chosen = bytearray(len(words)), 0, []
-    for document in sorted(runs_of, key=lambda number: (-len(runs_of[number]), number))[:_SOURCES]:
-        for at in runs_of[document]:
-            covered[at : at + length] = b"\1" * length
-        if covered.count(1) > total:
-            total = covered.count(1)
-            chosen.append(document)
-        if total >= _SHARE * len(words):
-            return chosen
-    return []
+        found = places.covered(message)
+        places.put(message, found)
+        for one in found if message.id in wanted else ():
+            for page, start, end in message.on_pages(one.start, one.end):
+                yield _Row(message.id, page, start, end, [one.source])
 
 
 def _version(connection: sqlite3.Connection) -> int:

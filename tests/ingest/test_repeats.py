@@ -31,9 +31,9 @@ def _answer(number: int, body: str, to: str = "1@x") -> tuple[dict[str, str], st
 
 
 def _sources(library: Library, found: dict[int, tuple[Repeat, ...]]) -> dict[int, set[int]]:
-    """The documents in which the first repeat of each stands."""
+    """The documents in which the repeats of each stand."""
     of = {row.identity: row.id for row in library.documents() if row.identity}
-    return {number: {of[name] for name in each[0].sources} for number, each in found.items()}
+    return {number: {of[name] for one in each for name in one.sources} for number, each in found.items()}
 
 
 def _texts(library: Library, found: dict[int, tuple[Repeat, ...]]) -> dict[int, list[str]]:
@@ -71,19 +71,80 @@ def test_a_quotation_of_what_is_not_here_or_was_changed_is_none(library: Library
     assert repeats(library, ids) == {}
 
 
-def test_short_quotations_count_as_a_whole(library: Library) -> None:
+def test_short_quotations_stay(library: Library) -> None:
     asked = "Can you quote for the roof? Yes or no?"
-    ids = store(
-        library,
-        "a",
-        [
-            letter(1, body=asked),
-            _answer(2, "> Yes or no?\n\nYes."),
-            _answer(3, "> Yes and no?\n\nNo."),
-            _answer(4, "> no?\n\nNo."),
-        ],
+    ids = store(library, "a", [letter(1, body=asked), _answer(2, "> Yes or no?\n\nYes.")])
+    assert repeats(library, ids) == {}
+
+
+TERMS = (
+    "We confirm the following terms for the harbour lease agreed with the council last week.",
+    "The yearly rent is 500 pounds, payable in advance on the first day of January each year.",
+    "The tenant may not sublet the quay without written consent of the owner.",
+    "Repairs to the wall are for the owner, and repairs to the cranes for the tenant.",
+    "Either side may end this lease with six months of notice in writing.",
+)
+
+
+def _fed(library: Library, quoting: list[tuple[str, str]], body: str = "") -> list[str]:
+    """What is left of answers that quote with (attribution, quotation), where a message with `body` is in context."""
+    body = body or "\n".join(TERMS)
+    letters = [letter(1, body=body)]
+    letters += [_answer(at, f"Agreed.\n\n{over}\n{quoted}\n") for at, (over, quoted) in enumerate(quoting, 2)]
+    ids = store(library, "a", letters)
+    found, fed = repeats(library, ids), []
+    for number in ids[1:]:
+        text = library.page(number, 1).text
+        for one in reversed(found.get(number, ())):
+            text = f"{text[: one.start]}[...]{text[one.end :]}"
+        fed.append(text)
+    return fed
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("500", "900"),
+        ("500", "500.5"),
+        ("may not", "may"),
+        ("500 pounds, payable", "500 pounds payable"),
+        ("six", "Six"),
+        ("wall are", "wallare"),
+    ],
+)
+def test_a_line_that_differs_in_one_word_is_read(library: Library, old: str, new: str) -> None:
+    changed = [line.replace(old, new) for line in TERMS]
+    (fed,) = _fed(library, [("On Mon, 3 Mar 2025 Ann wrote:", _quoted("\n".join(changed)))])
+    assert next(line for line in changed if line not in TERMS) in fed
+    assert "[...]" in fed
+    assert len(fed) < len("".join(TERMS))
+
+
+def test_an_answer_within_an_unmarked_quotation_is_read_with_the_words_in_front_of_it(library: Library) -> None:
+    over = "-----Original Message-----\nFrom: Ann\nSent: Monday\nTo: Bob\nSubject: Lease\n"
+    (fed,) = _fed(library, [(over, "\n".join((*TERMS[:2], "NO, ELEVENTEEN", *TERMS[2:])))])
+    assert "January each year.\nNO, ELEVENTEEN" in fed
+    assert "harbour lease" not in fed
+    assert "in writing" not in fed
+
+
+def test_what_is_joined_only_in_the_quotation_is_read(library: Library) -> None:
+    body = "The tenant of the old quay may under this lease\nin no case and at no time\nsublet the quay to anyone else."
+    lines = body.split("\n")
+    (fed,) = _fed(library, [("On Mon, 3 Mar 2025 Ann wrote:", f"> {lines[0]}\n> {lines[2]}")], body)
+    assert f"may under this lease\n> {lines[2]}" in fed
+
+
+def test_lines_broken_elsewhere_are_the_same(library: Library) -> None:
+    body = "The long-term lease of the “old” quay ends on 2026-03-31 at noon, and nobody asked why it does."
+    broken = (
+        '> The long-\n> term lease of the "old" quay ends on 2026-03-31\n> at noon, and nobody asked\n> why it does.'
     )
-    assert list(repeats(library, ids)) == [ids[1]]
+    other = broken.replace("2026-03-31", "2026-03- 31")
+    over = "On Mon, 3 Mar 2025 Ann wrote:"
+    same, differs = _fed(library, [(over, broken), (over, other)], body)
+    assert "noon" not in same
+    assert "2026-03- 31" in differs
 
 
 def test_a_quotation_within_a_quotation_has_both_messages_as_sources(library: Library) -> None:
