@@ -9,6 +9,7 @@ from typing import Any
 from unabridged.ingest.pdf import bidi as pdf_bidi
 from unabridged.ingest.pdf import columns as pdf_columns
 from unabridged.ingest.pdf import hidden as pdf_hidden
+from unabridged.ingest.pdf import raised as pdf_raised
 from unabridged.ingest.pdf.columns import HYPHEN
 from unabridged.ingest.pdf.glyphs import Glyphs
 from unabridged.ingest.pdf.walk import Seen, Walk
@@ -59,12 +60,13 @@ def _upright(page: Any, layers: bool, drawn: bool) -> PageText:
         if pdf_bidi.RTL.search(visible):
             visible = pdf_bidi.logical(glyphs, visible)
         else:
+            visible = pdf_raised.marked(glyphs, visible)
             columns = pdf_columns.in_columns(glyphs, visible)
     finally:
         textpage.close()
     if apart or columns:
         visible = _OUTS.sub("\n", columns or visible)
-    visible = mend_surrogates(_joined(visible))
+    visible = mend_surrogates(pdf_raised.spaced(_joined(visible)))
     covered = _covered(seen)
     return PageText(
         visible,
