@@ -88,11 +88,12 @@ def ls(
     )
 )
 @click.argument("document", type=TEXT)
+@click.option("--collection", "-c", type=TEXT, help="Look in this collection only.")
 @click.option("--page", type=click.IntRange(min=1), help="Only this page.")
 @click.option("--map", "as_map", is_flag=True, help="What became of each page, the outline, and what it holds.")
 @json_option
 @pass_app
-def show(app: App, document: str, page: int | None, as_map: bool, as_json: bool) -> None:
+def show(app: App, document: str, collection: str | None, page: int | None, as_map: bool, as_json: bool) -> None:
     """Print the pages of DOCUMENT (a path, a part of one, or the number that `ls --json` calls id).
 
     With --map, a line for each page instead: number, label, status (read, unread, empty, doubtful), characters, tokens,
@@ -101,7 +102,7 @@ def show(app: App, document: str, page: int | None, as_map: bool, as_json: bool)
     if page and as_map:
         raise click.UsageError("--page and --map do not go together")
     with app.library() as library:
-        row = _resolve(library, document)
+        row = _resolve(library, document, collection)
         children = library.children(row.id)
         if as_map:
             _show_map(library, row, children, as_json)
@@ -209,8 +210,9 @@ def _collections(library: "Library", as_json: bool) -> None:
     )
 
 
-def _resolve(library: "Library", name: str) -> "DocumentRow":
-    """The one document that `name` means. Raises DocumentNotFound."""
+def _resolve(library: "Library", name: str, collection: str | None) -> "DocumentRow":
+    """The one document of a collection (None: of any) that `name` means. Raises DocumentNotFound and, for a collection
+    that is not there, CollectionNotFound."""
     from unabridged.ingest.errors import DocumentNotFound
     from unabridged.ingest.paths import expanded
 
@@ -218,10 +220,10 @@ def _resolve(library: "Library", name: str) -> "DocumentRow":
         raise click.UsageError("the document's name is empty")
     if name.isascii() and name.isdigit():
         return library.document(int(name))
-    every = library.documents(None)
+    every = library.documents(collection)
     wanted = {name, str(expanded(name).absolute())}
     exact = [row for row in every if row.path in wanted or wanted & set(row.also)]
-    near = exact or [row for row in every if row.path.endswith(f"/{name}")] or library.documents(None, [name])
+    near = exact or [row for row in every if row.path.endswith(f"/{name}")] or library.documents(collection, [name])
     if not near:
         raise DocumentNotFound(f"no document {name!r} in the library", "`unabridged ls` lists them")
     top = [row for row in near if row.parent_id is None] or near

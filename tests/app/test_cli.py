@@ -126,6 +126,17 @@ def test_show_by_path_name_and_number(run: Run, papers: Path) -> None:
     assert "box.mbox#2" in run("show", "box.mbox")[1]
 
 
+def test_show_of_a_name_that_two_collections_have(run: Run, papers: Path) -> None:
+    other = papers / "other" / "rules.txt"
+    other.parent.mkdir()
+    other.write_text("Other rules.")
+    run("add", str(papers / "rules.txt"))
+    run("add", str(other), "-c", "case")
+    assert run("show", "rules.txt")[0] == cli.FAILED
+    assert run("show", "rules.txt", "-c", "case")[1] == "Other rules.\n"
+    assert run("show", "rules.txt", "-c", "none")[0] == cli.FAILED
+
+
 def test_show_of_what_is_not_there_or_not_clear_fails(run: Run, papers: Path) -> None:
     run("add", str(papers))
     assert run("show", "nix")[0] == cli.FAILED
