@@ -15,14 +15,14 @@ from unabridged.engine.events import Sampling
 Composing = Literal["auto", "composable", "joint"]
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message of a conversation."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is asked. `documents` are glob patterns or substrings of document paths; none means all of the collection.
     `sender` ("from" in JSON) to `thread` narrow it further (ingest.filters). `conversation` continues a stored one;
     `history` is for stateless callers (the OpenAI endpoint) and is not stored.

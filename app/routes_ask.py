@@ -3,19 +3,20 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from unabridged.app.events import AskEvent, Question
 from unabridged.app.openai_request import fits
 from unabridged.app.replies import Refusal, json_reply
 from unabridged.app.schema import Listing, Removed
 from unabridged.app.service import Service
+from unabridged.app.unknown_fields import known_fields
 from unabridged.app.wire import decode_body, lines
 
 
 def routes(service: Service) -> APIRouter:
     """The routes of questions and conversations."""
-    router = APIRouter(prefix="/v1")
+    router = APIRouter(prefix="/v1", dependencies=[Depends(known_fields)])
 
     @router.post("/ask")
     async def ask(request: Request) -> Response:

@@ -19,6 +19,7 @@ from unabridged.app.schema import (
     SearchHit,
 )
 from unabridged.app.service import Service
+from unabridged.app.unknown_fields import known_fields
 from unabridged.app.wire import decode_body, lines
 from unabridged.ingest.catalog.filters import Filter
 
@@ -30,7 +31,7 @@ MAX_HITS = 200
 
 def routes(service: Service) -> APIRouter:
     """The routes of documents and collections."""
-    router = APIRouter(prefix="/v1")
+    router = APIRouter(prefix="/v1", dependencies=[Depends(known_fields)])
     _add_reading(router, service)
     _add_changing(router, service)
     return router

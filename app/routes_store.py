@@ -3,17 +3,18 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from unabridged.app.events import ReadAheadEvent
 from unabridged.app.schema import ReadCollection
 from unabridged.app.service import Service
+from unabridged.app.unknown_fields import known_fields
 from unabridged.app.wire import decode_body, lines
 
 
 def routes(service: Service) -> APIRouter:
     """The routes of stored KV."""
-    router = APIRouter(prefix="/v1")
+    router = APIRouter(prefix="/v1", dependencies=[Depends(known_fields)])
 
     @router.post("/read_ahead")
     async def read_ahead(request: Request) -> Response:

@@ -25,8 +25,8 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `$")
         param = path.strip("`.") or None
-        if param is None and "field `" in text:
-            param = text.partition("field `")[2].partition("`")[0]
+        if "field `" in text:
+            param = ".".join(filter(None, (param, text.partition("field `")[2].partition("`")[0])))
         raise Refusal(f"{param or 'the body'}: {text[:1].lower()}{text[1:]}", param=param) from error
     except RecursionError as error:
         raise Refusal("the body is nested too deeply") from error

@@ -45,7 +45,7 @@ class Segment(msgspec.Struct, frozen=True):
     ids: bytes  # int32, see pack_ids
 
 
-class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the next token is chosen. temperature 0 is greedy; the other defaults are off."""
 
     temperature: float = 0.0

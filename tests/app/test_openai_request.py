@@ -105,7 +105,7 @@ def test_documents_and_mode_travel_in_an_extension() -> None:
         ({"stop": ["x"] * 17}, "stop"),
         ({"stop": ""}, "stop"),
         ({"messages": "hello"}, "messages"),
-        ({"unabridged": {"made_up": 1}}, "unabridged"),
+        ({"unabridged": {"made_up": 1}}, "unabridged.made_up"),
         ({"unabridged": {"mode": "some"}}, "unabridged.mode"),
     ],
 )
@@ -125,7 +125,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(fields: dict[str, Any], para
         ([{"role": "tool", "content": "4"}, *HELLO], "messages[0].role"),
         ([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}], "messages[0].content[0]"),
         ([{"role": "user", "content": 3}], "messages[0].content"),
-        ([{"content": "who?"}], "messages[0]"),
+        ([{"content": "who?"}], "messages[0].role"),
     ],
 )
 def test_messages_that_cannot_be_read_are_refused_by_place(messages: list[dict[str, Any]], param: str) -> None:

@@ -143,6 +143,33 @@ async def test_every_failure_has_openais_shape(http: httpx.AsyncClient, path: st
     assert set(error) >= {"message", "type", "param", "code"}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "param"),
+    [
+        ("GET", "/v1/search?q=x&fromm=otto", None, "fromm"),
+        ("GET", "/v1/documents?sender=otto", None, "sender"),
+        ("GET", "/v1/collections?q=x", None, "q"),
+        ("POST", "/v1/ask?mode=whole", {"text": "When?"}, "mode"),
+        ("POST", "/v1/ask", {"text": "When?", "sender": "otto"}, "sender"),
+        ("POST", "/v1/ask", {"text": "When?", "sampling": {"temprature": 1}}, "sampling.temprature"),
+        ("POST", "/v1/chat/completions", {"messages": [], "unabridged": {"sender": "otto"}}, "unabridged.sender"),
+    ],
+)
+async def test_what_a_route_does_not_know_is_refused_by_its_name(
+    http: httpx.AsyncClient, method: str, path: str, body: dict[str, object] | None, param: str
+) -> None:
+    reply = await http.request(method, path, json=body)
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert error["param"] == param
+    assert param in error["message"]
+
+
+async def test_openais_own_fields_are_not_refused(http: httpx.AsyncClient) -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}], "store": False, "user": "me"}
+    assert (await http.post("/v1/chat/completions?api-version=1", json=body)).json()["error"]["code"] == "no_model"
+
+
 async def test_a_path_that_is_not_there_ends_the_stream_with_a_problem(client: Client, tmp_path: Path) -> None:
     events = [event async for event in client.add([str(tmp_path / "none")])]
     assert isinstance(events[-1], Problem)
@@ -199,7 +226,7 @@ async def test_an_unreachable_server_is_a_client_error_and_a_problem() -> None:
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
-        ("/v1/ask", '{"x":' + "[" * 100_000 + "]" * 100_000 + "}", None),
+        ("/v1/chat/completions", '{"x":' + "[" * 100_000 + "]" * 100_000 + "}", None),
         ("/v1/ask", '{"text": "When?", "sampling": {"seed": 1180591620717411303424}}', "sampling.seed"),
         ("/v1/ask", '{"text": "When?", "sampling": {"top_k": 1180591620717411303424}}', "sampling.top_k"),
         ("/v1/chat/completions", '{"messages": [{"role": "user", "content": "a"}], "seed": 1' + "0" * 30 + "}", "seed"),
