@@ -1,4 +1,4 @@
-"""Folders of mail with a file for each message, as they are walked: which entries of a Maildir are no mail.
+"""Folders of mail, as they are walked: which entries of a Maildir are no mail, and which files are indexes.
 
 A Maildir (and Maildir++, whose folders begin with a dot) holds `cur`, `new` and `tmp`. What is in `tmp` was not
 delivered; what mail servers keep beside it is an index of theirs.
@@ -10,12 +10,30 @@ from unabridged.ingest.adding.ignores import HIDDEN
 
 UNDELIVERED = "mail that was never delivered (Maildir tmp)"
 INDEX = "an index of a mail server"
+SUMMARY = "an index of Thunderbird (.msf)"
+_MORK = b"// <!-- <mdb:mork"
 _INDEXES = ("dovecot", "courier", "maildirfolder", "maildirsize", "subscriptions", "cyrus.")
 
 
 def is_box(names: set[str]) -> bool:
     """Whether a folder with these entries is a Maildir."""
-    return "cur" in names and "new" in names
+    return len(names & {"cur", "new"}) + ("maildirfolder" in names) >= 2
+
+
+def is_summary(path: str, names: set[str]) -> bool:
+    """Whether a file is Thunderbird's summary of a mailbox (.msf): one lies beside it, or it begins as they do.
+    `names`: all that lie beside it."""
+    name = path.rpartition("/")[2]
+    if not name.endswith(".msf"):
+        return False
+    if not {name.removesuffix(".msf"), f"{name.removesuffix('.msf')}.sbd"}.isdisjoint(names):
+        return True
+    try:
+        # Without blocking: it may be a pipe.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+            return file.read(len(_MORK)) == _MORK
+    except OSError:
+        return False
 
 
 def rule(path: str, is_folder: bool, said: str) -> str:

@@ -136,13 +136,16 @@ class _Walk:
         box = maildir.is_box(names)
         for entry in entries:
             if entry.name in names:
-                yield from self._entry(entry, folder.whole, ignores, box)
+                index = maildir.is_summary(entry.path, names) and not is_folder(entry)
+                yield from self._entry(entry, folder.whole, ignores, box, maildir.SUMMARY if index else "")
 
     def _within(self, link: str) -> bool:
         """Whether a link leads to what lies in the tree itself."""
         return Path(link).resolve().is_relative_to(Path(self.top).resolve())
 
-    def _entry(self, entry: os.DirEntry[str], whole: bool, ignores: Ignores, box: bool) -> Iterator["Place | _Folder"]:
+    def _entry(
+        self, entry: os.DirEntry[str], whole: bool, ignores: Ignores, box: bool, said: str
+    ) -> Iterator["Place | _Folder"]:
         path, folder = entry.path, is_folder(entry)
         if not whole and self.scope is not None:
             whole = path in self.scope.paths
@@ -151,7 +154,7 @@ class _Walk:
         relative = below(path, self.top) + ("/" if folder else "")
         rule = self.patterns.leave_out(entry.name, relative, folder)
         rule = maildir.rule(path, folder, rule) if box else rule
-        rule = rule or ignores.leave_out(path, folder)
+        rule = rule or said or ignores.leave_out(path, folder)
         if rule:
             if self.scope is None:
                 yield Passed(path, rule, count_files(path) if folder else 1)

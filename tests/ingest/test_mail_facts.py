@@ -109,6 +109,23 @@ def test_maildirs_are_walked_without_what_is_no_mail(tmp_path: Path) -> None:
     }
 
 
+def test_indexes_of_mail_programs_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "INBOX").write_text("From a@b Mon Mar  3 09:12:44 2025\nFrom: a@b\n\nx\n")
+    (tmp_path / "INBOX.msf").write_text("x")
+    (tmp_path / "Unsent.msf").write_text('// <!-- <mdb:mork:z v="1.4"/> -->\n')
+    (tmp_path / "genes.msf").write_text("PileUp of sequences")
+    (tmp_path / "Box" / "cur").mkdir(parents=True)
+    (tmp_path / "Box" / "maildirfolder").write_text("")
+    places = list(walk(tmp_path))
+    assert [Path(place.path).name for place in places if isinstance(place, Found)] == ["genes.msf", "INBOX"]
+    passed = {Path(place.path).name: place.rule for place in places if isinstance(place, Passed)}
+    assert {name for name, rule in passed.items() if rule.startswith("an index")} == {
+        "INBOX.msf",
+        "Unsent.msf",
+        "maildirfolder",
+    }
+
+
 def test_a_tmp_folder_elsewhere_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp" / "a.txt").write_text("x")
