@@ -227,7 +227,9 @@ def _written(message: "DocumentRow") -> str:
     """Who wrote a message and when: "from Ines Vega, 2024-03-15"."""
     found = _SENDER.match(message.meta.get("from", ""))
     sender = " ".join((found[1] or found[2] or "").split())[:_PERSON] if found else ""
-    return ", ".join(filter(None, (f"from {sender}" if sender else "", message.date[:10])))
+    return ", ".join(
+        filter(None, (f"from {sender}" if sender else "", message.date[:10] if message.dated == "message" else ""))
+    )
 
 
 def _message(document: "DocumentRow", library: "Library") -> "DocumentRow | None":

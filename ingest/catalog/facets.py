@@ -1,9 +1,10 @@
 """What a document is found by beside its text and path: its date, and its tags.
 
-A message has its own date, and what is attached to it the same. Other documents have the date of their metadata
-(modified, else created), else that of their file's last change. Tags are the names of the folders between an added
-folder and the file, folders within an archive, Gmail's labels, the mail folder, the flags of a mail program, and what
-people gave (`unabridged tag`); what holds for a container holds for what is in it. Reads only.
+A message has its own date, and what is attached to it the same; one that says none has that of its file. Other documents
+have the date of their metadata (modified, else created), else that of their file's last change. Tags are the names of
+the folders between an added folder and the file, folders within an archive, Gmail's labels, the mail folder, the flags
+of a mail program, and what people gave (`unabridged tag`); what holds for a container holds for what is in it. Reads
+only.
 """
 
 import sqlite3
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 
 from unabridged.ingest.catalog.rows import DocumentRow
 from unabridged.ingest.document import Kind
+from unabridged.ingest.mail.place import FILE_TIME
 
 _METADATA = ("modified", "created", "date")
 
@@ -57,7 +59,8 @@ class Facets:
 def dated(kind: Kind, meta: Mapping[str, str], mtime_ns: int, parent: DocumentRow | None) -> tuple[str, str]:
     """The date of a document and where it is from; ("", "") where there is none."""
     if kind is Kind.MESSAGE:
-        return (meta["date"], "message") if meta.get("date") else ("", "")
+        source = "file" if meta.get("date_source") == FILE_TIME else "message"
+        return (meta["date"], source) if meta.get("date") else ("", "")
     if parent is not None and parent.dated == "message":
         return parent.date, parent.dated
     for name in _METADATA:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from unabridged.ingest.document import Closed, Flag, Item, Kind, Opened, Page, Part, PartKind, Status
 from unabridged.ingest.extract import Reader, guarded
 from unabridged.ingest.mail import labels
+from unabridged.ingest.mail.place import FILE_TIME
 from unabridged.ingest.reading import Place, Reading, Source
 from unabridged.ingest.texts import charset, pages
 from unabridged.ingest.texts.normalise import normalise
@@ -106,8 +107,10 @@ class _Text:
 
 
 def _assemble(meta: dict[str, str], found: Content, overflow: list[str]) -> _Text:
-    lines = [f"{name}: {meta[key]}" for name, key in _SHOWN if key in meta]
-    if "date" not in meta and meta.get("date_raw"):
+    # A file's time is no line of a message: it would be read and cited as one.
+    undated = "date" not in meta or meta.get("date_source") == FILE_TIME
+    lines = [f"{name}: {meta[key]}" for name, key in _SHOWN if key in meta and not (undated and key == "date")]
+    if undated and meta.get("date_raw"):
         lines.append(f"Date: {meta['date_raw']}")
     if found.attachments:
         lines.append(f"Attachments: {_listed(found.attachments)}")

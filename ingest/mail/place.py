@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from unabridged.ingest.texts.normalise import one_line
 
+FILE_TIME = "file time"  # the date_source of a message that says no date itself
 _FLAGS = {"S": "seen", "R": "replied", "F": "flagged", "T": "deleted", "D": "draft", "P": "forwarded"}
 _INFO = re.compile(r"[:;!]2,([A-Za-z]*)$")
 _DELIVERED = re.compile(r"(\d{9,10})\.")
@@ -34,7 +35,7 @@ class MailPlace(NamedTuple):
 def of(path: str, modified: float) -> MailPlace:
     """What the place of a file of mail says. `modified` is its time in seconds."""
     where = Path(path)
-    by_time = (_iso(modified), "file time")
+    by_time = (_iso(modified), FILE_TIME)
     if where.parent.name in ("cur", "new") and _in_maildir(where):
         return _maildir(where, by_time)
     if where.name.isdigit() and _exists(where.parent / _SEQUENCES):

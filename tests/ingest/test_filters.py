@@ -82,6 +82,19 @@ def test_a_filter_that_means_nothing_says_which_part(library: Library) -> None:
     assert filters.explain(library.documents(), where) == "taken alone, --from vega: 2, --since 2027: 0"
 
 
+def test_a_message_that_says_no_date_has_that_of_its_file_and_does_not_show_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.eml"
+    path.write_text("From: a@x\nDate: Mon, 99 Foo 2025 99:99:99 +9999\nSubject: s\n\nbody\n")
+    os.utime(path, (1_717_000_000, 1_717_000_000))
+    with Library.open(tmp_path / "library.db") as library:
+        add_files(library, path)
+        (row,) = library.documents()
+        assert (row.date[:7], row.dated) == ("2024-05", "file")
+        shown = library.page(row.id, 1).text
+    assert "Date: Mon, 99 Foo 2025 99:99:99 +9999" in shown
+    assert "2024" not in shown
+
+
 def test_attachments_follow_their_message_and_files_their_folders(tmp_path: Path) -> None:
     folder = tmp_path / "case"
     (folder / "contracts" / "2024").mkdir(parents=True)
