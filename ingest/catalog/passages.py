@@ -2,9 +2,11 @@
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unabridged.ingest.catalog.index_text import begins_pair, joined, words
+from unabridged.ingest.catalog.index_text import Word, begins_pair, joined, words
+from unabridged.ingest.catalog.query import Unit
 
 _WINDOW_WORDS = 40
 _BEFORE = 60
@@ -32,10 +34,27 @@ class _Match:
     end: int
 
 
-def best_passage(text: str, weights: dict[str, float]) -> Passage:
-    """The window of 40 words that holds most of the query by weight, the closest together where several do."""
+def has_all(text: str, units: Sequence[Unit]) -> bool:
+    """Whether the text has everything that was typed."""
+    terms = [word.term for word in words(text)]
+    there, run = {*terms, *(word.term for word in joined(text))}, f" {' '.join(terms)} "
+
+    def has(unit: Unit) -> bool:
+        begun = tuple(filter(None, (unit.beginning, *filter(begins_pair, unit.terms))))
+        return (
+            not there.isdisjoint(unit.terms)
+            or bool(unit.pieces and f" {' '.join(unit.pieces)} " in run)
+            or any(term.startswith(begun) for term in terms)
+        )
+
+    return all(map(has, units))
+
+
+def best_passage(text: str, weights: dict[str, float], wholes: Sequence[Unit] = ()) -> Passage:
+    """The window of 40 words that holds most of the query by weight, the closest together where several do. `wholes`
+    are found as one word each."""
     total = sum(weights.values())
-    matches = _matches(text, weights)
+    matches = _matches(text, weights, wholes)
     if not matches or not total:
         return Passage(0, 0, 0.0, 0.0, ())
     first, last, value = _best_window(matches, weights)
@@ -50,21 +69,36 @@ def best_passage(text: str, weights: dict[str, float]) -> Passage:
     )
 
 
-def _matches(text: str, weights: dict[str, float]) -> list[_Match]:
+def _matches(text: str, weights: dict[str, float], wholes: Sequence[Unit]) -> list[_Match]:
     """The words of the query in the text, in order."""
     beginnings = tuple(term for term in weights if begins_pair(term))
     found: list[_Match] = []
-    starts: list[int] = []
-    for order, word in enumerate(words(text)):
-        starts.append(word.start)
+    every = list(words(text))
+    starts = [word.start for word in every]
+    for order, word in enumerate(every):
         if word.term in weights:
             found.append(_Match(word.term, order, word.start, word.end))
         elif beginnings and word.term.startswith(beginnings):
             found.append(_Match(word.term[0], order, word.start, word.start + 1))
     for whole in joined(text):
-        if whole.term in weights:
-            found.append(_Match(whole.term, bisect_left(starts, whole.start), whole.start, whole.end))
+        names = [whole.term] if whole.term in weights else []
+        names += [unit.name for unit in wholes if whole.term in unit.terms]
+        found += [_Match(name, bisect_left(starts, whole.start), whole.start, whole.end) for name in names]
+    for unit in wholes:
+        found += _runs(every, unit)
     return sorted(found, key=lambda match: (match.order, match.start))
+
+
+def _runs(every: Sequence[Word], unit: Unit) -> Iterator[_Match]:
+    """Where the pieces of a unit stand behind each other, or a word begins as it says."""
+    length = len(unit.pieces)
+    for order, word in enumerate(every):
+        if unit.beginning and word.term.startswith(unit.beginning):
+            yield _Match(unit.name, order, word.start, word.end)
+        elif length and word.term == unit.pieces[0]:
+            run = every[order : order + length]
+            if tuple(one.term for one in run) == unit.pieces:
+                yield _Match(unit.name, order, word.start, run[-1].end)
 
 
 def _best_window(matches: list[_Match], weights: dict[str, float]) -> tuple[int, int, float]:

@@ -67,6 +67,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     marks: tuple[tuple[int, int], ...]  # spans of the words that matched, in the page's text, within start..end
     score: float  # higher is better; comparable within one search only
+    all_words: bool = True  # whether the page has all that was typed
 
 
 class CollectionRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,11 +8,11 @@ apart, and before one that repeats the common words. Hidden text is not in the i
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unabridged.ingest.catalog import reads
 from unabridged.ingest.catalog.index_text import begins_pair, blank_hidden
-from unabridged.ingest.catalog.passages import Passage, best_passage, snippet
+from unabridged.ingest.catalog.passages import Passage, best_passage, has_all, snippet
 from unabridged.ingest.catalog.query import Query, parse, weight
 from unabridged.ingest.catalog.reads import page_row
 from unabridged.ingest.catalog.rows import DocumentRow, Hit, PageRow
@@ -39,6 +39,8 @@ class _Found:
     page: PageRow
     score: float
     passage: Passage
+    whole: bool = False
+    """Whether the page has all that was typed; not looked into for questions."""
 
 
 def search(
@@ -46,7 +48,13 @@ def search(
 ) -> list[Hit]:
     """See `Library.search`."""
     number = reads.collection_id(connection, collection)
-    found = _find(connection, parse(query), number, limit, documents)
+    wanted = parse(query, whole_numbers=True).without_stop_words()
+    # Those that have all are among the candidates, whatever else counts.
+    found = [
+        replace(one, whole=has_all(blank_hidden(one.page.text, one.page.parts), wanted.units))
+        for one in _find(connection, wanted, number, max(limit, _CANDIDATES), documents)
+    ]
+    found = sorted(found, key=lambda one: not one.whole)[:limit]
     rows = reads.documents_by_id(connection, {one.page.document_id for one in found}, collection=number)
     return [_hit(one, rows[one.page.document_id]) for one in found if one.page.document_id in rows]
 
@@ -56,20 +64,19 @@ def rank(
 ) -> list[tuple[int, int, float]]:
     """See `Library.rank`."""
     number = reads.collection_id(connection, collection)
-    found = _find(connection, parse(question), number, limit, documents)
+    found = _find(connection, parse(question).without_stop_words(), number, limit, documents)
     return [(one.page.document_id, one.page.number, one.score) for one in found]
 
 
 def _find(
     connection: sqlite3.Connection, query: Query, collection: int | None, limit: int, documents: Sequence[int]
 ) -> list[_Found]:
-    query = query.without_stop_words()
-    if not query.terms:
+    if not query:
         return []
     weights = _weights(connection, query)
     rows = _candidates(connection, query, collection, max(limit, _CANDIDATES), documents)
     best = max((row["weight"] for row in rows), default=0.0) or 1.0
-    found = [_weigh(page_row(row), row["weight"] / best, weights) for row in rows]
+    found = [_weigh(page_row(row), row["weight"] / best, weights, query) for row in rows]
     found.sort(key=lambda one: (-one.score, one.page.document_id, one.page.number))
     return found[:limit]
 
@@ -89,7 +96,11 @@ def _candidates(
 def _weights(connection: sqlite3.Connection, query: Query) -> dict[str, float]:
     """How much each word counts: little where most pages have it, most where one page does."""
     total = connection.execute("SELECT COUNT(*) FROM pages").fetchone()[0]
-    return {word: weight(_frequency(connection, word), total) for word in query.terms}
+    found = {word: weight(_frequency(connection, word), total) for word in query.terms}
+    for unit in query.wholes:
+        pages = connection.execute("SELECT COUNT(*) FROM page_index WHERE page_index MATCH ?", (unit.expression(),))
+        found[unit.name] = weight(pages.fetchone()[0], total)
+    return found
 
 
 def _frequency(connection: sqlite3.Connection, word: str) -> int:
@@ -101,8 +112,8 @@ def _frequency(connection: sqlite3.Connection, word: str) -> int:
     return found
 
 
-def _weigh(page: PageRow, share: float, weights: dict[str, float]) -> _Found:
-    passage = best_passage(blank_hidden(page.text, page.parts), weights)
+def _weigh(page: PageRow, share: float, weights: dict[str, float], query: Query) -> _Found:
+    passage = best_passage(blank_hidden(page.text, page.parts), weights, query.wholes)
     return _Found(page, share + 2.0 * passage.coverage + passage.page_coverage, passage)
 
 
@@ -118,4 +129,5 @@ def _hit(found: _Found, document: DocumentRow) -> Hit:
         end=end,
         marks=tuple((first, last) for first, last in found.passage.marks if start <= first and last <= end),
         score=found.score,
+        all_words=found.whole,
     )

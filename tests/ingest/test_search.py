@@ -8,6 +8,7 @@ import pytest
 from unabridged.ingest.catalog.audit import audit
 from unabridged.ingest.catalog.database import transaction
 from unabridged.ingest.catalog.findings import Finding
+from unabridged.ingest.catalog.query import not_understood
 from unabridged.ingest.catalog.storing import ContentWriter
 from unabridged.ingest.catalog.writes import Seen, attach, drop_orphans, ensure_collection
 from unabridged.ingest.document import Closed, Kind, Opened, Page, Part, PartKind, Status
@@ -128,6 +129,73 @@ def test_pages_with_all_words_come_first(library: Library) -> None:
         ["mill mill mill mill", "the mill was sold by the miller in a very long sentence", "sold sold"],
     )
     assert library.search("mill sold")[0].page == 2
+
+
+def test_a_page_with_all_words_comes_before_any_other_and_says_so(library: Library) -> None:
+    _store(library, "a.txt", ["roof " * 40, f"a light {'and more ' * 200} on the roof", "the well-known roof light"])
+    hits = library.search("roof light")
+    assert [(hit.page, hit.all_words) for hit in hits] == [(3, True), (2, True), (1, False)]
+    assert [hit.page for hit in library.search("the wellknown light roof") if hit.all_words] == [3]
+    assert [hit.page for hit in library.search("well-known light") if hit.all_words] == [3]
+
+
+@pytest.mark.parametrize(
+    ("query", "pages"),
+    [
+        ("27,315", {1, 2}),
+        ("27.315", {1, 2}),
+        ("45,000", {3}),
+        ("2024-03-01", {5}),
+        ("1.5", {6}),
+        ("sum 27,315", {1, 2, 4}),
+        ("27,315 sum", {1, 2, 4}),
+        ("315", {1, 2, 4}),
+    ],
+)
+def test_a_number_is_looked_for_whole(library: Library, query: str, pages: set[int]) -> None:
+    _store(
+        library,
+        "a.txt",
+        [
+            "It costs 27,315 euros",
+            "27 315.50 in all",
+            "45.000 or 000",
+            "a sum of 315 and of 27",
+            "on 2024-03-01",
+            "a factor of 1.5",
+            "5 or 1 or 2024",
+        ],
+    )
+    hits = library.search(query)
+    assert {hit.page for hit in hits} == pages
+    assert all(hit.marks for hit in hits)
+
+
+def test_the_beginning_of_a_word_finds_what_goes_on(library: Library) -> None:
+    _store(library, "a.txt", ["he may terminate it", "contract termination", "the terminal", "a term"])
+    hits = library.search("terminat*")
+    assert {hit.page for hit in hits} == {1, 2}
+    assert {hit.snippet[first - hit.start : last - hit.start] for hit in hits for first, last in hit.marks} == {
+        "terminate",
+        "termination",
+    }
+    assert [hit.page for hit in library.search("terminat* contract") if hit.all_words] == [2]
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("from:otto lease", "--from"),
+        ("lease NOT draft", "NOT"),
+        ("lease -draft", "-draft"),
+        ("lease terminat* ABC-123 https://x.example/to:me 5 -3", ""),
+        ('"this OR that"', ""),
+    ],
+)
+def test_what_looks_like_more_than_words_is_named(query: str, named: str) -> None:
+    said = not_understood(query)
+    assert named in said
+    assert bool(said) == bool(named)
 
 
 def test_a_snippet_is_the_stored_text_around_the_words(library: Library) -> None:
