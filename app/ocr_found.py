@@ -6,7 +6,7 @@ from unabridged.app.finding import Finding
 from unabridged.ingest.ocr import recognise as ocr
 
 if TYPE_CHECKING:
-    from unabridged.app.settings import Settings
+    from unabridged.app.settings import IngestSettings, Settings
 
 _WAY_OUT = f"{ocr.INSTALL}; `unabridged add` reads the scans that it has passed over then"
 
@@ -37,12 +37,41 @@ def _tesseract(wanted: tuple[str, ...], second: bool) -> Finding:
             check="ocr", level="fail", text=str(error), remedy="unabridged config set ingest.ocr_languages ''"
         )
     text = f"{ocr_tesseract.version()}: {', '.join(languages)}{beside}"
-    unused = [name for name in ocr_tesseract.installed() if name not in languages]
-    if unused and not wanted:
+    if unused := _unused(wanted):
         return Finding(
             check="ocr",
             level="warn",
             text=f"{text}; not used, since they are too many to be used together: {', '.join(unused)}",
-            remedy=f"choose: unabridged config set ingest.ocr_languages {','.join((*languages, unused[0]))}",
+            remedy=f"choose: {_choice(unused)}",
         )
     return Finding(check="ocr", level="ok", text=text)
+
+
+def languages_note(settings: "IngestSettings") -> str:
+    """After scans were read: that it was done in few of the languages that are installed; "" where it was not."""
+    from unabridged.ingest.ocr import tesseract as ocr_tesseract
+
+    try:
+        unused = _unused(settings.ocr_languages) if "tesseract" in ocr.installed() else []
+    except ocr.OcrFailed:
+        return ""  # each page has said so
+    if not unused:
+        return ""
+    return (
+        f"scans were read as {' and '.join(ocr_tesseract.languages(()))}, not as {', '.join(unused)}, which are"
+        f" installed too; choose: {_choice(unused)}, then `unabridged add --force`"
+    )
+
+
+def _unused(wanted: tuple[str, ...]) -> list[str]:
+    """Languages that are installed and not read with, though none were chosen. Raises OcrFailed."""
+    from unabridged.ingest.ocr import tesseract as ocr_tesseract
+
+    used = ocr_tesseract.languages(wanted)
+    return [] if wanted else [name for name in ocr_tesseract.installed() if name not in used]
+
+
+def _choice(unused: list[str]) -> str:
+    from unabridged.ingest.ocr import tesseract as ocr_tesseract
+
+    return f"unabridged config set ingest.ocr_languages {','.join((*ocr_tesseract.languages(()), unused[0]))}"

@@ -106,7 +106,7 @@ class IngestSettings(Group):
     ocr: Literal["auto", "off", "all"] = "auto"
     """Recognise images and pages without a usable text layer ("auto"), all pages with pictures as well, or none."""
     ocr_languages: tuple[str, ...] = ()
-    """Languages that tesseract reads, as it names them (eng,deu,rus); none takes those that are installed, up to 6."""
+    """Languages that tesseract reads (eng,deu,rus); none: those installed, of more than 6 the system's and English."""
     ocr_seconds: int = Field(default=60, ge=1, le=600)
     """Seconds of processor time that recognising one page may take."""
     watch: bool = False

@@ -88,9 +88,11 @@ def add(
     """
     import msgspec
 
+    from unabridged.app import ocr_found
     from unabridged.app.adding import options_of
     from unabridged.ingest.adding.add import add as adding
     from unabridged.ingest.adding.locked import locked_files
+    from unabridged.ingest.catalog import ocr_due
     from unabridged.ingest.paths import on_disk
 
     settings = app.settings()
@@ -112,6 +114,7 @@ def add(
         rereading = Rereading(library, collection)
         if composition is not None:
             library.compose(collection, composition)
+        before = ocr_due.last_document(library.connection)
         watched = Watched(paths)
         with closing(adding(library, paths, collection, tokenizer, options)) as items:
             manner = Manner(quiet or as_json or not sys.stderr.isatty(), as_json, list_ignored)
@@ -123,7 +126,9 @@ def add(
                 return adding(library, [on_disk(path) for path in some], collection, tokenizer, tried)
 
             ask(app, lambda: locked_files(library.connection, collection), watched, read, tally)
-        notes = [rereading.note(), _outdated(len(library.outdated()))]
+        scans = ocr_due.recognised_since(library.connection, before)
+        languages = ocr_found.languages_note(settings.ingest) if scans else ""
+        notes = [rereading.note(), _outdated(len(library.outdated())), languages]
     seconds = time.monotonic() - began
     summary(app, tally, seconds)
     if as_json:

@@ -1,4 +1,5 @@
-"""Contents with pages that no recognition has seen: they are read again when there is one. Opens no file."""
+"""Contents with pages that no recognition has seen: they are read again when there is one; and whether one has read
+pages of late. Opens no file."""
 
 import sqlite3
 
@@ -24,3 +25,15 @@ def contents(connection: sqlite3.Connection, limits: Limits) -> frozenset[int]:
         (Status.NO_TEXT, Status.PARTIAL, Kind.PDF, Kind.IMAGE),
     )
     return frozenset(row["content_id"] for row in rows)
+
+
+def last_document(connection: sqlite3.Connection) -> int:
+    """The id of the document that was filed last, 0 for none."""
+    found: int = connection.execute("SELECT coalesce(max(id), 0) FROM documents").fetchone()[0]
+    return found
+
+
+def recognised_since(connection: sqlite3.Connection, document_id: int) -> bool:
+    """Whether tesseract has read a page of a document that was filed after this one."""
+    query = "SELECT 1 FROM pages WHERE document_id > ? AND extractor LIKE '%tesseract%' LIMIT 1"
+    return connection.execute(query, (document_id,)).fetchone() is not None

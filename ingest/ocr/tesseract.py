@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from unabridged.ingest.limits import Limits
+from unabridged.ingest.ocr import system
 from unabridged.ingest.ocr.image import Gray
 from unabridged.ingest.ocr.recognise import OcrFailed, Recognised
 
@@ -48,8 +49,9 @@ def languages(wanted: Sequence[str]) -> tuple[str, ...]:
         return tuple(wanted)
     if not there:
         raise OcrFailed("tesseract has no language: install tesseract-ocr-eng, or what else is needed")
-    english = [name for name in there if name == _ENGLISH]
-    return there if len(there) <= _AT_ONCE else tuple(english or there[:1])
+    if len(there) <= _AT_ONCE:
+        return there
+    return tuple(name for name in dict.fromkeys((system.language(), _ENGLISH)) if name in there) or (there[0],)
 
 
 def installed() -> tuple[str, ...]:

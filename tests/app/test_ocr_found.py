@@ -40,6 +40,7 @@ def test_a_language_that_is_not_there_fails(tesseract: None) -> None:
 
 def test_languages_that_are_passed_over_are_named(tesseract: None, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("ces", "deu", "ell", "eng", "fra", "heb", "rus")
+    monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setattr(ocr_tesseract, "_installed", lambda: names)
     finding = ocr_found.look(_settings())
     assert finding.level == "warn"
@@ -47,6 +48,21 @@ def test_languages_that_are_passed_over_are_named(tesseract: None, monkeypatch: 
     assert finding.text.endswith(": ces, deu, ell, fra, heb, rus")
     assert finding.remedy == "choose: unabridged config set ingest.ocr_languages eng,ces"
     assert ocr_found.look(_settings(ocr_languages=("deu", "eng"))).level == "ok"
+
+
+def test_after_scans_were_read_the_languages_passed_over_are_named_once(
+    tesseract: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ocr_found.languages_note(IngestSettings()) == ""
+    names = ("ces", "deu", "ell", "eng", "fra", "heb", "rus")
+    monkeypatch.setattr(ocr_tesseract, "_installed", lambda: names)
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert ocr_found.languages_note(IngestSettings()) == (
+        "scans were read as deu and eng, not as ces, ell, fra, heb, rus, which are installed too; choose: unabridged"
+        " config set ingest.ocr_languages deu,eng,ces, then `unabridged add --force`"
+    )
+    assert ocr_found.languages_note(IngestSettings(ocr_languages=("eng",))) == ""
+    assert ocr_found.languages_note(IngestSettings(ocr_languages=("xxx",))) == ""
 
 
 def test_off_is_said() -> None:

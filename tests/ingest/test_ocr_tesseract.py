@@ -81,6 +81,30 @@ def test_chosen_languages_are_taken(stand_in: StandIn) -> None:
         ocr_tesseract.languages(["deu", "rus"])
 
 
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ({"LANG": "de_AT.UTF-8"}, ("deu", "eng")),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "C.UTF-8"}, ("eng",)),
+        ({"LANG": "en_GB"}, ("eng",)),
+        ({"LANG": "sv_SE.UTF-8"}, ("eng",)),
+        ({"LANG": "zh_TW.UTF-8"}, ("chi_tra", "eng")),
+        ({}, ("eng",)),
+    ],
+)
+def test_of_many_languages_the_systems_and_english_are_taken(
+    said: dict[str, str], read: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = ("ces", "chi_sim", "chi_tra", "deu", "ell", "eng", "fra", "osd")
+    monkeypatch.setattr(ocr_tesseract, "_installed", lambda: many)
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    assert ocr_tesseract.languages(()) == read
+    assert ocr_tesseract.languages(("fra",)) == ("fra",)
+
+
 def test_it_fails_in_one_line(stand_in: StandIn) -> None:
     stand_in("sys.exit('first\\nError in pixReadMem')")
     with pytest.raises(OcrFailed, match=r"^tesseract failed: Error in pixReadMem$"):
