@@ -1,7 +1,7 @@
 """What a document is found by beside its text and path: its date, and its tags.
 
-A message has its own date, and what is attached to it the same; one that says none has that of its file. Other documents
-have the date of their metadata (modified, else created), else that of their file's last change. Tags are the names of
+A message has its own date, and what is attached to it the same; one that says none has that of its file. Other
+documents have that of their metadata (modified, else created), else of their file's last change. Tags are the names of
 the folders between an added folder and the file, folders within an archive, Gmail's labels, the mail folder, the flags
 of a mail program, and what people gave (`unabridged tag`); what holds for a container holds for what is in it. Reads
 only.

@@ -100,7 +100,7 @@ class _Walk:
         children = [mime.parse(part, default, self.limits.header_bytes) for part in raw[: self.limits.parts + 1]]
         self.refused += max(0, len(raw) - len(children))
         if entity.kind == "multipart/alternative":
-            return mail_forms.chosen(children, self.limits.parts)
+            return mail_forms.chosen(children, self.limits.parts, self.found)
         if entity.kind == "multipart/signed":
             self.found.facts["signed"] = _SIGNATURES.get(entity.parameters.get("protocol", "").lower(), "yes")
         if entity.kind == "multipart/encrypted":

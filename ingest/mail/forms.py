@@ -1,8 +1,12 @@
 """Which form of a message is read where it comes in several (multipart/alternative).
 
-Plain text, unless it is empty or a stub beside the HTML. What is no form of the text (an invitation, a file within one
-of the forms) is kept.
+Plain text, unless it is empty or a stub beside the HTML. Lines of the HTML that say something else than the plain text
+(another amount, a "not", a paragraph more) stand below it, under a line that says so. What is no form of the text (an
+invitation, a file within one of the forms) is kept.
 """
+
+import re
+from collections import Counter
 
 from unabridged.ingest.mail import mime
 from unabridged.ingest.mail.letter import Content
@@ -10,12 +14,17 @@ from unabridged.ingest.mail.mime import Entity
 from unabridged.ingest.mail.text import text
 
 _STUB = 200  # characters of plain text that may be a stub beside far more HTML
+_COMPARED = 1 << 18  # bytes of HTML, and of plain text, that are compared
+_LOOKED_UP = 1_000  # lines; what follows counts as different
+_WORD = re.compile(r"\d[\d.,:/-]*\d|[^\W_]+")  # 1,312.50 is one
+_LINK = re.compile(r"<?\b(?:https?://|mailto:|www\.)[^\s<>]*>?")
+DIFFERS = "[The HTML form of this message says, other than the plain text:]"
 _LEVELS = 5  # of multiparts in which HTML is looked for
 _WITH_FILES = frozenset({"text/calendar", "text/x-vcalendar", "text/vcard", "text/x-vcard", "text/directory"})
 
 
-def chosen(children: list[Entity], parts: int) -> list[Entity]:
-    """The children to be read, at most `parts` of any multipart among them."""
+def chosen(children: list[Entity], parts: int, found: Content) -> list[Entity]:
+    """The children to be read, at most `parts` of any multipart among them. That forms differ is put into `found`."""
     plain = next((child for child in children if child.kind == "text/plain"), None)
     others = [child for child in children if child is not plain]
     rich = [child for child in others if child.kind == "text/html" or child.kind.startswith("multipart/")]
@@ -25,7 +34,7 @@ def chosen(children: list[Entity], parts: int) -> list[Entity]:
     if rich and _stub(plain, rich):
         return [*rich[-1:], *rest]
     files = [child for child in rich if child.kind.startswith("multipart/")]
-    return [plain, *(part for child in files for part in _beside(child, parts)), *rest]
+    return [plain, *_different(plain, rich, found), *(part for child in files for part in _beside(child, parts)), *rest]
 
 
 def _same_text(entity: Entity) -> bool:
@@ -40,6 +49,26 @@ def _stub(plain: Entity, rich: list[Entity]) -> bool:
         return False
     best = max((len(_text(page)) for page in map(_first_html, rich) if page), default=0)
     return best > 0 and (not words or best > 4 * len(words) + 200)
+
+
+def _different(plain: Entity, rich: list[Entity], found: Content) -> list[Entity]:
+    """The lines of the HTML that say something else, as one more text; none where there are none."""
+    page = next((page for page in map(_first_html, rich) if page), None)
+    if page is None:
+        return []
+    if max(len(page.body), len(plain.body)) > _COMPARED:
+        found.facts["forms"] = "the HTML is long and was not compared with the plain text"
+        return []
+    said = _WORD.findall(_LINK.sub(" ", _text(plain)).casefold())
+    lines = [(line, _WORD.findall(_LINK.sub(" ", line).casefold())) for line in _text(page).split("\n")]
+    more = Counter(word for _, words in lines for word in words) - Counter(said)
+    whole = f" {' '.join(said)} "
+    other = [(line, f" {' '.join(words)} ") for line, words in lines if not more.keys().isdisjoint(words)]
+    new = [line for at, (line, words) in enumerate(other) if at >= _LOOKED_UP or words not in whole]
+    if not new:
+        return []
+    found.facts["forms"] = "the HTML says other things than the plain text"
+    return [mime.parse(b"Content-Type: text/plain; charset=utf-8\n\n" + "\n".join([DIFFERS, *new]).encode())]
 
 
 def _text(entity: Entity) -> str:

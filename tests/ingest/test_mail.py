@@ -7,6 +7,7 @@ from tests.ingest.made import data, end, line, opened, pages, pdf, read, sound, 
 
 from unabridged.ingest.document import Flag, Kind, PartKind, Status
 from unabridged.ingest.limits import Limits
+from unabridged.ingest.mail.forms import DIFFERS
 
 HEAD = (
     b"From: Dana Holt <dana@example.org>\nTo: pavel@example.net\nSubject: Lease\n"
@@ -42,6 +43,26 @@ def test_plain_text_is_preferred_unless_it_says_nothing() -> None:
     stub = b"\nThis mail needs HTML."
     long = b"Content-Type: text/html\n\n" + b"<p>A paragraph of the real text." * 40
     assert "real text" in text(read("a.eml", _multipart("alternative", stub, long)))
+
+
+def test_what_only_the_html_says_is_read_too() -> None:
+    plain = b"\nYou may not sublet *the quay* (https://x.example/a?b=1).\nThe rent is 1,312 pounds."
+    same = b"<p>You may not\nsublet <b>the quay</b>.</p><p>The rent is <a href='https://x.example'>1,312</a> pounds."
+    html = b"Content-Type: text/html\n\n"
+    items = read("a.eml", _multipart("alternative", plain, html + same))
+    assert DIFFERS not in text(items)
+    assert "forms" not in opened(items)[0].meta
+    for old, new, shown in [
+        (b"1,312", b"1,912", "The rent is 1,912 pounds."),
+        (b"<p>The rent", b"<p>You may not pay late. The rent", "You may not pay late."),
+        (b"<p>The rent", b"<p>Not the rent", "Not the rent"),
+    ]:
+        items = read("a.eml", _multipart("alternative", plain, html + same.replace(old, new)))
+        before, _, behind = text(items).partition(DIFFERS)
+        assert "The rent is 1,312 pounds." in before
+        assert shown in behind
+        assert "sublet" not in behind
+        assert opened(items)[0].meta["forms"] == "the HTML says other things than the plain text"
 
 
 def test_attachments_are_documents_below_the_message() -> None:
