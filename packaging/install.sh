@@ -21,6 +21,9 @@ fail() { # fail CODE MESSAGE REMEDY
 }
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P) || exit 2
+for word; do
+    case $word in -h | --help) set -- --help ;; esac
+done
 case ${1-} in
     -h | --help) sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//;p;}' "$0"; exit 0 ;;
     install | rollback | uninstall | status) command=$1; shift ;;
@@ -40,12 +43,18 @@ while [ "$count" -gt 0 ]; do
             shift
             count=$((count - 1))
             ;;
+        --signers=*) signers=${word#*=} ;;
+        --python=*) python=${word#*=} ;;
         --unsigned) unsigned=yes ;;
         *) set -- "$@" "$word" ;;
     esac
 done
 
 check_signature() {
+    [ -f "$here/MANIFEST" ] || fail 11 "MANIFEST is missing" "unpack the archive again"
+    if [ -n "$signers" ] && [ -n "$unsigned" ]; then
+        fail 2 "--signers and --unsigned exclude each other" "leave one of them away"
+    fi
     if [ -z "$signers" ]; then
         for file in "${XDG_CONFIG_HOME:-${HOME-}/.config}/unabridged/allowed_signers" /etc/unabridged/allowed_signers; do
             [ -n "$signers" ] || { [ -f "$file" ] && signers=$file; }
@@ -57,14 +66,18 @@ check_signature() {
         echo "no signature was checked (--unsigned)"
         return
     fi
-    [ -z "$unsigned" ] || fail 2 "--signers and --unsigned exclude each other" "leave one of them away"
-    [ -r "$signers" ] || fail 10 "$signers cannot be read" "name a file of allowed signers with --signers"
+    [ -z "$unsigned" ] || fail 2 "--unsigned, but $signers says whose signature counts here" \
+        "leave --unsigned away; who may do without a signature may move that file"
+    [ -f "$signers" ] && [ -r "$signers" ] || fail 10 "$signers cannot be read" "name a file of allowed signers with --signers"
     [ -f "$here/MANIFEST.sig" ] || fail 10 "this bundle is not signed" "get the signed one, or use --unsigned"
     command -v ssh-keygen > /dev/null || fail 10 "ssh-keygen is missing, which checks the signature" \
         "install OpenSSH's client 8.2 or newer (Debian: openssh-client)"
     who=$(ssh-keygen -Y find-principals -f "$signers" -s "$here/MANIFEST.sig" 2> /dev/null | head -n 1)
-    [ -n "$who" ] || fail 10 "the bundle was signed with a key that $signers does not list, or its signature is damaged" \
-        "do not install it; ask who made it"
+    if [ -z "$who" ]; then
+        said=$(ssh-keygen -Y find-principals -f "$signers" -s "$here/MANIFEST.sig" 2>&1 | tail -n 1)
+        fail 10 "the bundle was signed with a key that $signers does not list, or its signature is damaged; ssh-keygen says: $said" \
+            "do not install it; ask who made it"
+    fi
     ssh-keygen -Y verify -f "$signers" -I "$who" -n unabridged-bundle -s "$here/MANIFEST.sig" \
         < "$here/MANIFEST" > /dev/null 2>&1 || fail 10 "MANIFEST is not what $who signed" \
         "do not install it; copy the archive again, and if it stays so ask who made it"
@@ -72,7 +85,9 @@ check_signature() {
 }
 
 check_hashes() {
-    [ -f "$here/MANIFEST" ] || fail 11 "MANIFEST is missing" "unpack the archive again"
+    # A link could lead to another file once it was looked at.
+    odd=$(cd "$here" && find . ! -type d ! -type f | head -n 10 | tr '\n' ' ')
+    [ -z "$odd" ] || fail 11 "neither files nor folders: $odd" "unpack the archive again, into a new folder"
     bad=$(cd "$here" && sha256sum --check --strict --quiet MANIFEST 2> /dev/null) \
         || fail 11 "$(printf '%s' "${bad:-MANIFEST: cannot be read}" | head -n 10 | tr '\n' ' ')" \
             "the file differs from what was built, or is missing: copy the archive again"
@@ -86,7 +101,11 @@ check_hashes() {
 find_python() {
     wanted=$(sed -n 's/^ *"python": "\([0-9.]*\)",*$/\1/p' "$here/bundle.json" "$here/bundle/bundle.json" 2> /dev/null | head -n 1)
     for one in ${python:+"$python"} "python$wanted" python3; do
-        found=$("$one" -I -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null) || continue
+        if ! found=$("$one" -I -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null); then
+            # The one that was named, and no other in its place.
+            [ "$one" != "$python" ] && continue
+            break
+        fi
         if [ "$found" = "$wanted" ]; then
             python=$one
             return

@@ -13,13 +13,19 @@ from pathlib import Path
 
 from unabridged.app.installer.manifest import sha256_of
 
-# The interpreter's links, the environment's own file, what pip notes beside a package, and the bundle's papers, which
-# the manifest covers instead of the list.
+# The environment's own file, what pip notes beside a package, and the bundle's papers, which the manifest covers
+# instead of the list.
 _OWN = re.compile(
-    r"pyvenv\.cfg|bin/python[0-9.]*|lib64|previous"
+    r"pyvenv\.cfg|previous"
     r"|lib/python3\.\d+/site-packages/[^/]+\.dist-info/(?:RECORD|INSTALLER|REQUESTED)"
     r"|bundle/(?:MANIFEST|MANIFEST\.sig|bundle\.json|installed\.sha256)"
 )
+
+# The interpreter's: the system has the program itself.
+_LINKS = re.compile(r"bin/python[0-9.]*|lib64")
+_ENVIRONMENT = "pyvenv.cfg"
+# Packages of the system would be imported beside ours otherwise.
+_ALONE = re.compile(r"include-system-site-packages *= *false")
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,21 @@ def differences(
         else:
             yield Difference(path, f"is a {kind}, not a file" if kind else "is missing")
     for path in sorted(present):
-        if _OWN.fullmatch(path) is None:
+        expected = {"file": _OWN, "link": _LINKS}.get(present[path])
+        if expected is None or expected.fullmatch(path) is None:
             yield Difference(path, f"is a {present[path]} that the bundle does not have")
+    yield from _environment(folder / _ENVIRONMENT)
+
+
+def _environment(file: Path) -> Iterator[Difference]:
+    try:
+        lines = file.read_text("utf-8", errors="replace").splitlines()
+    except OSError as error:
+        yield Difference(_ENVIRONMENT, f"cannot be read: {error.strerror}")
+        return
+    said = [line for line in lines if line.startswith("include-system-site-packages")]
+    if len(said) != 1 or _ALONE.fullmatch(said[0].strip()) is None:
+        yield Difference(_ENVIRONMENT, "lets the system's packages in")
 
 
 def _content(file: Path, path: str, expected: str) -> Iterator[Difference]:

@@ -100,13 +100,20 @@ def _rollback(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace)
 
 def _uninstall(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace) -> int:
     with _existing(prefix).locked():
+        # From here on there is no way back, and no install.sh beside the version to go on with: it ends what it began.
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         links.unlink(prefix.folder, base)
         prefix.current.unlink(missing_ok=True)
         _discard(prefix.versions)
-        for file in prefix.folder.glob(".*"):
-            file.unlink()
-    prefix.folder.rmdir()
-    _tell(f"{prefix.folder} and the links to it are gone; libraries, settings and answers of users were not touched")
+        prefix.unmark()
+    if any(prefix.folder.iterdir()):
+        _complain(f"note: {prefix.folder} holds files that are not ours and stays")
+    else:
+        prefix.folder.rmdir()
+    _tell(
+        f"all versions in {prefix.folder} and the links to them are gone; data and settings of users were not touched"
+    )
     return OK
 
 

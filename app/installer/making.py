@@ -16,12 +16,13 @@ from pathlib import Path
 
 from unabridged.app.installer.codes import BROKEN, DISK, PIP, Stop
 from unabridged.app.installer.comparing import differences
-from unabridged.app.installer.manifest import FACTS, INSTALLED, MANIFEST, SIGNATURE, Facts, read
+from unabridged.app.installer.manifest import FACTS, INSTALLED, MANIFEST, SIGNATURE, Facts, read, sha256_of
 
 LOCK = "lock/requirements.txt"
 _PAPERS = (MANIFEST, SIGNATURE, FACTS, INSTALLED)
 _CARRIED = "files"
 """The bundle's folder of files that are copied as they are: models, papers, launcher."""
+_PROGRAMS = ("bin/unabridged", "install.sh")
 _SHOWN = 10
 # From <sys/prctl.h>.
 _END_WITH_PARENT = 1
@@ -106,10 +107,17 @@ def _copy(source: Path, folder: Path, listed: Mapping[str, str], twin: Path | No
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         known = twin / path if twin is not None and same.get(path) == listed.get(path) else None
-        if known is not None and known.is_file() and path.startswith("models/"):
+        if known is not None and path.startswith("models/") and _is(known, listed[path]):
             os.link(known, target)
         else:
-            shutil.copy(file, target)
+            shutil.copyfile(file, target)
+        # Not the modes of the unpacked bundle: they are what the umask or the file system of whoever unpacked it made.
+        target.chmod(0o755 if path in _PROGRAMS else 0o644)
+
+
+def _is(file: Path, digest: str) -> bool:
+    """Whether the earlier version's file is still what was installed: a damaged one must not come along."""
+    return file.is_file() and not file.is_symlink() and sha256_of(file) == digest
 
 
 def _compare(folder: Path, listed: Mapping[str, str]) -> None:

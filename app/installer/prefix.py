@@ -67,6 +67,12 @@ class Prefix:
         for left in self.folder.glob(".current-*"):
             left.unlink()
 
+    def unmark(self) -> None:
+        """Give the folder up: what is still in it is not ours."""
+        for left in self.folder.glob(".current-*"):
+            left.unlink()
+        (self.folder / OURS).unlink()
+
     def adopt(self, id: str) -> None:
         """Give a finished version its name; one of the same name that was there is deleted."""
         target, made = self.versions / id, self.incoming(id)

@@ -1,5 +1,6 @@
 """The installer: install, upgrade, roll back, uninstall, and again."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -113,6 +114,72 @@ def test_upgrade_roll_back_upgrade_and_uninstall(machine: Machine, bundle: Path,
     assert data.read_bytes() == b"mine"
     code, _, err = machine.run(newest, "uninstall")
     assert (code, "nothing is installed" in err) == (21, True)
+
+
+def test_a_damaged_model_of_the_version_in_use_is_not_carried_over(
+    machine: Machine, bundle: Path, pip: Path, tmp_path: Path
+) -> None:
+    newer = made.bundle(tmp_path / "two", pip, "2.0")
+    machine.run(bundle, "--unsigned")
+    (version(machine) / "models/small/model.gguf").write_bytes(b"weighty")
+    assert machine.run(newer, "--unsigned")[::2] == (0, "")
+    assert (version(machine) / "models/small/model.gguf").read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o777, 0o600])
+def test_modes_do_not_follow_how_the_bundle_was_unpacked(
+    mode: int, machine: Machine, bundle: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(bundle, tmp_path / "copy"))
+    for file in copy.rglob("*"):
+        file.chmod(0o700 if file.is_dir() else mode)
+    assert machine.run(copy, "--unsigned")[::2] == (0, "")
+    folder = version(machine)
+    found = {file.relative_to(folder).as_posix(): file.stat().st_mode & 0o777 for file in folder.rglob("*")}
+    files = {path: bits for path, bits in found.items() if (folder / path).is_file() and "python" not in path}
+    assert {path for path, bits in files.items() if bits == 0o755} == {"bin/unabridged", "install.sh"}
+    assert set(files.values()) == {0o755, 0o644}
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "named"),
+    [
+        ("pyvenv.cfg", b"include-system-site-packages = true\n", "lets the system's packages in"),
+        ("pyvenv.cfg", None, "cannot be read"),
+        ("bin/python3", b"#!/bin/sh\n", "is a file that the bundle does not have"),
+    ],
+)
+def test_a_changed_environment_is_a_difference(
+    path: str, content: bytes | None, named: str, machine: Machine, bundle: Path
+) -> None:
+    machine.run(bundle, "--unsigned")
+    folder = version(machine)
+    (folder / path).unlink()
+    if content is not None:
+        (folder / path).write_bytes(content)
+    found = list(differences(folder, read(folder / "bundle" / INSTALLED)))
+    assert [(one.path, named in one.reason) for one in found] == [(path, True)]
+
+
+def test_uninstalling_leaves_files_of_others_and_says_so(machine: Machine, bundle: Path) -> None:
+    machine.run(bundle, "--unsigned")
+    (machine.prefix / ".notes").mkdir()
+    (machine.prefix / "thesis.txt").write_text("mine")
+    code, _, err = machine.run(machine.prefix / "current", "uninstall")
+    assert (code, "holds files that are not ours and stays" in err) == (0, True)
+    assert sorted(path.name for path in machine.prefix.iterdir()) == [".notes", "thesis.txt"]
+
+
+def test_options_with_an_equals_sign_and_help_need_no_more(machine: Machine, bundle: Path, keys: Keys) -> None:
+    assert machine.run(bundle, f"--signers={keys.allowed}", "--check")[::2] == (0, "")
+    code, out, _ = machine.run(bundle, "install", "--help")
+    assert (code, "Exit codes" in out) == (0, True)
+
+
+def test_a_python_that_was_named_and_does_not_run_is_not_replaced(bundle: Path) -> None:
+    command = ["sh", str(bundle / "install.sh"), "--unsigned", "--check", "--python", "/nowhere/python"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "/nowhere/python" in done.stderr) == (12, True)
 
 
 def test_folders_and_links_that_are_not_ours_are_left_alone(machine: Machine, bundle: Path) -> None:
