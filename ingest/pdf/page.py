@@ -16,6 +16,9 @@ from unabridged.ingest.pdf.walk import Seen, Walk
 from unabridged.ingest.texts.normalise import mend_surrogates
 
 _LINE_END = re.compile(HYPHEN + "(?=[A-ZÄÖÜ0-9])")
+_BROKEN = re.compile(rf"([^\W\d_]+){HYPHEN}(?=([^\W\d_]+))")
+_COMPOUND = re.compile(r"[^\W\d_]+-[^\W\d_]+")
+_FIRST = frozenset({"self", "well"})  # are words by themselves far more often than they begin one
 _EITHER = re.compile("\ufffe")
 _OUT = "\n"  # stands where hidden text was taken out; pdfium ends lines with "\r\n"
 _OUTS = re.compile(r"[ \r\n]*(?<!\r)\n[ \r\n]*")
@@ -122,5 +125,14 @@ def _told_apart(glyphs: Glyphs, text: str) -> tuple[str, int]:
 
 
 def _joined(text: str) -> str:
-    """The hyphen goes, but stays before a capital or a digit ("Navier-Stokes")."""
-    return _LINE_END.sub("-", text).replace(HYPHEN, "") if HYPHEN in text else text
+    """The hyphen goes, but stays before a capital or a digit ("Navier-Stokes"), and in a compound: one that the page
+    has elsewhere within a line, or of a word that makes them."""
+    if HYPHEN not in text:
+        return text
+    whole = {found.group() for found in _COMPOUND.finditer(text.casefold())}
+
+    def mended(found: re.Match[str]) -> str:
+        first, second = found[1].casefold(), found[2].casefold()
+        return found[1] + ("-" if first in _FIRST or f"{first}-{second}" in whole else "")
+
+    return _BROKEN.sub(mended, _LINE_END.sub("-", text)).replace(HYPHEN, "")
