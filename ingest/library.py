@@ -20,7 +20,7 @@ from typing import Self
 
 from unabridged.ingest.adding import roots
 from unabridged.ingest.adding.watch import Folder
-from unabridged.ingest.catalog import page_map, reads, search, tags, writes
+from unabridged.ingest.catalog import hidden, names, page_map, reads, search, tags, writes
 from unabridged.ingest.catalog.database import LIBRARY_FAULTS, connect, explain
 from unabridged.ingest.catalog.explained import explained
 from unabridged.ingest.catalog.filters import Filter
@@ -150,6 +150,18 @@ class Library:
             if not documents:
                 return []
         return search.search(self.connection, query, collection, limit, documents)
+
+    @explained
+    def named(self, query: str, collection: str | None = DEFAULT, where: Filter | None = None) -> list[DocumentRow]:
+        """Documents with all of `query` in name or title; messages are found by their pages. Raises as `search`."""
+        return names.named(self.connection, query, collection, where)
+
+    @explained
+    def hidden(
+        self, query: str, collection: str | None = DEFAULT, where: Filter | None = None
+    ) -> list[tuple[str, int]]:
+        """Path and page where hidden text has all of `query`. Reads all pages. Raises as `search`."""
+        return hidden.hidden_hits(self.connection, query, collection, where)
 
     @explained
     def rank(

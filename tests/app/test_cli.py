@@ -149,8 +149,20 @@ def test_search_json_has_the_promised_keys(run: Run, papers: Path) -> None:
     code, out, _ = run("search", "certified", "copies", "--json")
     (hit,) = map(json.loads, out.splitlines())
     assert (code, hit["page"], hit["document"]) == (0, 1, str(papers / "rules.txt"))
-    assert set(hit) == {"document", "page", "snippet"}
+    assert set(hit) == {"document", "page", "snippet", "found"}
+    assert hit["found"] == "all words"
     assert run("search", "xylophone")[:2] == (0, "")
+
+
+def test_search_says_what_its_list_is(run: Run, papers: Path) -> None:
+    run("add", str(papers))
+    _, out, error = run("search", "certified", "xylophone")
+    assert out
+    assert error == "no page has all words, these have some of them\n"
+    assert "--from" in run("search", "from:otto", "certified")[2]
+    code, out, error = run("search", "rules", "--json")
+    assert (code, json.loads(out.splitlines()[0])["found"]) == (0, "name")
+    assert "rules.txt, by its name" in run("search", "rules")[1]
 
 
 def test_a_joint_collection_says_what_a_change_makes_it_read_again(run: Run, papers: Path) -> None:

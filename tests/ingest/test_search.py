@@ -7,7 +7,9 @@ import pytest
 
 from unabridged.ingest.catalog.audit import audit
 from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.filters import Filter
 from unabridged.ingest.catalog.findings import Finding
+from unabridged.ingest.catalog.hidden import hiding
 from unabridged.ingest.catalog.query import not_understood
 from unabridged.ingest.catalog.storing import ContentWriter
 from unabridged.ingest.catalog.writes import Seen, attach, drop_orphans, ensure_collection
@@ -213,6 +215,28 @@ def test_hidden_text_is_not_found(library: Library) -> None:
     _store(library, "a.txt", [page])
     assert library.search("secret") == []
     assert library.search("seen")[0].marks == ((0, 4), (12, 16))
+
+
+def test_pages_that_hide_the_words_are_named_apart(library: Library) -> None:
+    page = Page(ref=0, number=1, text="seen secret notes seen", parts=(Part(PartKind.HIDDEN, 5, 17),))
+    _store(library, "a.txt", [page, "secret"])
+    assert library.hidden("secret note") == [("/d/a.txt", 1)]
+    assert library.hidden("seen") == []
+    (document,) = library.documents()
+    assert hiding(library.connection, [document.id]) == 1
+    assert hiding(library.connection, []) == 0
+
+
+def test_documents_are_found_by_their_names(library: Library) -> None:
+    for name in ("Side letter.pdf", "Side letters 2.txt", "Müller, Nachtrag.txt", "lease.txt"):
+        _store(library, name, ["nothing of it"])
+    assert [row.path for row in library.named('"side letter"')] == ["/d/Side letter.pdf", "/d/Side letters 2.txt"]
+    assert [row.path for row in library.named("nachtrag Mueller")] == ["/d/Müller, Nachtrag.txt"]
+    assert [row.path for row in library.named("leas*")] == ["/d/lease.txt"]
+    assert [row.path for row in library.named("side letter", where=Filter(patterns=("2.txt",)))] == [
+        "/d/Side letters 2.txt"
+    ]
+    assert library.named("side lease") == library.named("") == library.named("side", where=Filter(tags=("x",))) == []
 
 
 def test_a_search_stays_in_its_collection_and_documents(library: Library) -> None:
