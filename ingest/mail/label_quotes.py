@@ -13,10 +13,13 @@ Kinds = list[PartKind | None]
 
 # Marks other than ">" also draw tables: they count where an attribution stands over the first of them.
 _OTHER = re.compile(r"[ \t]{0,3}(?P<mark>[|›»]|[A-Z]{2,4}>)(?=[ \t]|$)")
+# Emacs names whom a mark stands for: >>>>> "Robert" == Robert Denham <r@x> writes:
+_NAMED = re.compile(r'[> \t]{0,20}"(?P<name>[^\W\d_][\w.-]{0,20})" == [^\n]{0,200}:\s*$')
 _OTHER_BEGINNINGS = frozenset("|›» \tABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _COLONS = (":", "：")
 _ENDINGS = ":： \t*_"
 _ATTRIBUTION = 400  # characters of a line that may say who is quoted
+_NAMES = 20  # that are marks in a message
 _OVER = 4  # lines that it may take
 
 
@@ -25,6 +28,7 @@ def marked(lines: list[str], kinds: Kinds) -> None:
     for index, line in enumerate(lines):
         if ">" in line[:4] and kinds[index] is None and _quotes(lines, index):
             kinds[index] = PartKind.QUOTED
+    _named_marks(lines, kinds)
     _other_marks(lines, kinds)
     _bridge(lines, kinds)
     for index in range(1, len(lines)):
@@ -38,6 +42,16 @@ def _quotes(lines: list[str], index: int) -> bool:
     if not line.startswith(">From "):
         return line.startswith(">")
     return any(lines[other].startswith(">") for other in (index - 1, index + 1) if 0 <= other < len(lines))
+
+
+def _named_marks(lines: list[str], kinds: Kinds) -> None:
+    """Names that an attribution over them gives as marks ("Robert> ...")."""
+    marks: tuple[str, ...] = ()
+    for index, line in enumerate(lines):
+        if '" == ' in line and len(marks) < _NAMES and (found := _NAMED.match(line)):
+            marks = (*marks, f"{found['name']}>")
+        elif marks and kinds[index] is None and line.startswith(marks):
+            kinds[index] = PartKind.QUOTED
 
 
 def _other_marks(lines: list[str], kinds: Kinds) -> None:

@@ -209,6 +209,18 @@ def test_own_text_carries_no_label(text: str) -> None:
     assert label(text) == []
 
 
+def test_a_name_is_a_mark_where_an_attribution_says_so() -> None:
+    over = '>>>>> "Robert" == Robert Denham <r@x.example> writes:'
+    body = f"{over}\n\nRobert> How much memory is it?\nR> debug(x)\n\nFive.\n\nRobert> Thanks.\n"
+    quoted = [body[part.start : part.end] for part in label(body) if part.kind is PartKind.QUOTED]
+    assert "Robert> How much memory is it?" in "".join(quoted)
+    assert "Robert> Thanks." in "".join(quoted)
+    assert "debug" not in "".join(quoted)
+    assert "Five." not in "".join(quoted)
+    plain = "Robert> How much memory is it?\n\nFive.\n"
+    assert label(plain) == []
+
+
 def test_bars_and_initials_count_below_an_attribution() -> None:
     text = "On 2 Mar 2026, Dana Holt wrote:\n| When?\n\nFriday.\n| Where?\n"
     assert _own(text) == "Friday."
