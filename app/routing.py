@@ -15,6 +15,7 @@ from unabridged.app.context import Key, Section, display_name, readable
 from unabridged.app.cutting import sections
 from unabridged.app.events import Composition, LeftOut
 from unabridged.app.hints import hints
+from unabridged.app.output import count
 from unabridged.app.selection import Selection, select
 from unabridged.app.unrepeated import own_shares, without_repeats
 from unabridged.app.words import terms
@@ -102,6 +103,8 @@ class Planner:
             chosen, left_out, notes = self._focused(ask, limits, selection)
         if repeated := sum(section.repeated for section in chosen):
             notes.append(f"{repeated:,} tokens of quotations were left out: the messages that they quote are read")
+        if hiding := self._library.hiding({section.document.id for section in chosen}):
+            notes.append(f"hidden text of {count(hiding, 'document')} was not read: `unabridged show` prints it")
         return Plan(
             mode,
             why,

@@ -13,7 +13,7 @@ tree of *documents*. Two paths with the same bytes share one content. A content 
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -170,6 +170,11 @@ class Library:
         """The pages that most likely answer `question`: (document id, page number, score), best first. Words that every
         question has are dropped and rare words dominate. Empty when no word of the question occurs."""
         return search.rank(self.connection, question, collection, limit, documents)
+
+    @explained
+    def hiding(self, documents: Iterable[int]) -> int:
+        """How many of these documents have hidden text."""
+        return hidden.hiding(self.connection, documents)
 
     @explained
     def counts(self, collection: str | None = DEFAULT) -> Counts:

@@ -111,6 +111,16 @@ def test_a_message_that_is_there_twice_is_read_once_and_its_variant_too(library:
     assert plan.found == 2
 
 
+def test_hidden_text_that_is_not_read_is_named(library: Library, tokenizer: Tokenizer) -> None:
+    store(library, "a", [letter(1, body=FIRST), letter(2, subject="Mill", body="The mill stands still.")])
+    assert _plan(library, tokenizer).notes == ()
+    library.connection.execute(
+        """UPDATE pages SET parts = '[{"kind":"hidden","start":0,"end":4}]' WHERE text LIKE '%Mill%'"""
+    )
+    notes = " ".join(_plan(library, tokenizer).notes)
+    assert "hidden text of 1 document was not read" in notes
+
+
 def test_a_copy_is_said_to_be_read_elsewhere_only_where_it_is(library: Library, tokenizer: Tokenizer) -> None:
     for name in ("a", "b"):
         store(library, name, [letter(1, body=FIRST), letter(2, subject="Mill", body="The mill stands still.")])
