@@ -25,7 +25,7 @@ def link(prefix: Path, base: Path) -> Iterator[str]:
     # The unit names the command by its whole path, which only this machine knows.
     template = (prefix / "current" / "share/systemd" / _UNIT).read_text("utf-8")
     unit = prefix / _UNIT
-    unit.write_text(template.replace("@COMMAND@", str(base / "bin/unabridged")), "utf-8")
+    unit.write_text(template.replace("@COMMAND@", _word(str(base / "bin/unabridged"))), "utf-8")
     for place, target in _all(prefix, base):
         if os.path.lexists(place) and not _ours(place, prefix):
             yield f"{place} is not ours and was left alone"
@@ -48,6 +48,14 @@ def _all(prefix: Path, base: Path) -> Iterator[tuple[Path, Path]]:
     for place, target in _LINKS.items():
         yield base / place, prefix / "current" / target
     yield base / "share/systemd/user" / _UNIT, prefix / _UNIT
+
+
+def _word(command: str) -> str:
+    """A path as one word of a systemd unit."""
+    for special in ("\\", '"'):
+        command = command.replace(special, "\\" + special)
+    command = command.replace("%", "%%")
+    return f'"{command}"' if set(command) & set(" \t\\\"';") else command
 
 
 def _ours(place: Path, prefix: Path) -> bool:

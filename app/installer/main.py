@@ -52,6 +52,7 @@ def _install(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace) 
     facts = _facts(here)
     _require(facts, prefix.folder, forced=given.force)
     if given.check:
+        prefix.refuse_others()
         _tell("everything that is needed is there; nothing was changed (--check)")
         return OK
     with prefix.locked():

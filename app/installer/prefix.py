@@ -38,10 +38,8 @@ class Prefix:
     def locked(self) -> Iterator[None]:
         """One installer at a time. The folder is made where it is missing. Raises Stop."""
         try:
-            fresh = not self.folder.exists()
+            self.refuse_others()
             self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            if not fresh and not (self.folder / OURS).exists() and any(self.folder.iterdir()):
-                raise Stop(NOTHING, f"{self.folder} holds other files", "choose an empty or new folder with --prefix")
             lock = (self.folder / OURS).open("a")
         except OSError as error:
             raise Stop(
@@ -55,6 +53,11 @@ class Prefix:
             except BlockingIOError as error:
                 raise Stop(BUSY, f"another installer works in {self.folder}", "wait for it to end") from error
             yield
+
+    def refuse_others(self) -> None:
+        """Raises Stop where the folder is in use for something else."""
+        if self.folder.is_dir() and not (self.folder / OURS).exists() and any(self.folder.iterdir()):
+            raise Stop(NOTHING, f"{self.folder} holds other files", "choose an empty or new folder with --prefix")
 
     def incoming(self, id: str) -> Path:
         """The folder in which a version is made; see `adopt`."""

@@ -34,6 +34,14 @@ def test_what_is_installed_runs_and_is_what_the_list_says(machine: Machine, bund
         assert (machine.folder / "base" / link).is_file()
 
 
+def test_the_unit_names_a_command_below_a_folder_with_a_space(tmp_path: Path, bundle: Path) -> None:
+    machine = Machine(tmp_path / "Jo Doe 100%")
+    assert machine.run(bundle, "--unsigned")[0] == 0
+    assert machine.answer() == "unabridged 1.0"
+    unit = (machine.folder / "base/share/systemd/user/unabridged.service").read_text()
+    assert f'ExecStart="{tmp_path}/Jo Doe 100%%/base/bin/unabridged" serve' in unit
+
+
 def test_running_it_leaves_no_trace_among_the_installed_files(machine: Machine, bundle: Path) -> None:
     machine.run(bundle, "--unsigned")
     machine.answer()
@@ -185,8 +193,9 @@ def test_a_python_that_was_named_and_does_not_run_is_not_replaced(bundle: Path) 
 def test_folders_and_links_that_are_not_ours_are_left_alone(machine: Machine, bundle: Path) -> None:
     machine.prefix.mkdir()
     (machine.prefix / "thesis.txt").write_text("mine")
-    code, _, err = machine.run(bundle, "--unsigned")
-    assert (code, "holds other files" in err) == (21, True)
+    for words in (("--unsigned",), ("--unsigned", "--check")):
+        code, _, err = machine.run(bundle, *words)
+        assert (code, "holds other files" in err) == (21, True)
     (machine.prefix / "thesis.txt").unlink()
     machine.command.parent.mkdir(parents=True)
     machine.command.write_text("mine")
