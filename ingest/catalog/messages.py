@@ -14,6 +14,7 @@ from unabridged.ingest.catalog import threads
 from unabridged.ingest.catalog.subject import base, fold
 from unabridged.ingest.document import Kind, Part, PartKind
 from unabridged.ingest.mail import labels
+from unabridged.ingest.mail.place import FILE_TIME
 
 # Changes whenever the rows or the threads of given messages do.
 MESSAGES_VERSION = "1"
@@ -32,7 +33,8 @@ def put(connection: sqlite3.Connection, document_id: int, meta: Mapping[str, str
             meta.get("body_hash", ""),
             fold(f"{meta.get('from', '')} {meta.get('reply_to', '')}"),
             fold(" ".join(meta.get(key, "") for key in ("to", "cc", "bcc"))),
-            moment(meta.get("date", "")),
+            # The time of a file says nothing of when a message was written: it joins nothing.
+            moment(meta.get("date", "")) if meta.get("date_source") != FILE_TIME else None,
             subject,
             reply,
             not threads.refers(meta),

@@ -235,3 +235,11 @@ def test_the_mailboxes_of_the_collection_are_joined_as_their_author_says(library
     copies = [row.identity for row in rows[:4]]
     assert copies[0] == copies[1]
     assert len(set(copies)) == 3
+
+
+def test_the_time_of_a_file_joins_no_thread_by_subject(tmp_path: Path) -> None:
+    with Library.open(tmp_path / "library.db") as library:
+        undated = letter(2, subject="Re: Dredging", date_source="file time")
+        ids = store(library, "a", [letter(1), undated, letter(3, subject="Re: Dredging")])
+        first, second, third = (library.document(number).thread for number in ids)
+    assert first == third != second
