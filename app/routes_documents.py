@@ -166,6 +166,7 @@ def search_hit(hit: "Hit") -> SearchHit:
         snippet=hit.snippet,
         document_id=hit.document.id,
         label=hit.label,
+        all_words=hit.all_words,
     )
 
 

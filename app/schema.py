@@ -152,6 +152,7 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     snippet: str
     document_id: int
     label: str = ""
+    all_words: bool = True  # whether the page has all that was typed; the others have some of it
 
 
 class CollectionInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,10 @@
 """The filter line: "from:ines since:2024-03 tag:contracts lease.pdf" to the fields of a Question, and back.
 
-A word without a key is a part of a document's path. What a date or a kind means the server says. Pure functions.
+A word without a key is a part of a document's path. What a date or a kind means the server says; what is no date is
+seen here. Pure functions.
 """
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +20,7 @@ _FIELDS = {
     "thread": "thread",
 }
 _SEVERAL = frozenset({"documents", "tags", "kinds"})
+_DAY = re.compile(r"\d{4}(?:[-/.]?\d{1,2}){0,2}|\d{1,4}[dwmy]|today|yesterday", re.IGNORECASE)
 HINT = "from:ines to:pavel since:2024-03 until:30d tag:contracts kind:mail thread:12 lease.pdf"
 
 
@@ -35,6 +38,8 @@ def parse(text: str) -> dict[str, Any]:
         field = _FIELDS[key]
         if not value:
             raise ValueError(f"{key}: has no value")
+        if field in ("since", "until") and not _DAY.fullmatch(value):
+            raise ValueError(f"{value} is no date: write 2024, 2024-03, 2024-03-15, 30d or 6m")
         if field in _SEVERAL:
             found[field] = (*found.get(field, ()), value)
         elif field in found:

@@ -346,6 +346,18 @@ class TestDocuments:
         assert server.asked[0].documents == ("x.pdf",)
         assert (server.asked[1].sender, server.asked[1].documents) == ("", ())
 
+    async def test_a_filter_that_means_nothing_is_not_taken(self, drive: Drive, server: ScriptedServer) -> None:
+        async with drive() as it:
+            await it.until(lambda: "all 9 documents" in str(it.status.state.render()))
+            await it.press("ctrl+l", *"since:foo", "enter")
+            assert it.main.query_one("#narrow", Input).has_focus
+            assert it.status.state.narrowed == ""
+            it.main.query_one("#narrow", Input).value = "since:2024"
+            await it.press("enter")
+            await it.until(lambda: it.status.state.narrowed == "since:2024")
+            assert "only since:2024" in str(it.status.state.render())
+            assert "all 9 documents" not in str(it.status.state.render())
+
     @pytest.mark.slow
     async def test_the_filter_and_the_problems_key_narrow_the_tree(self, drive: Drive, server: ScriptedServer) -> None:
         async with drive() as it:

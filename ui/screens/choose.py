@@ -134,8 +134,7 @@ class SearchScreen(ModalScreen[Found | None], Guard[Found | None]):
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options([_hit(hit) for hit in self._hits])
-        found = words.count(len(self._hits), "page") if self._hits else "No page"
-        hint.update(Content(f"{found} with {words.clean_line(query)}"))
+        hint.update(Content(_found(self._hits, words.clean_line(query))))
         if self._hits:
             options.focus()
             options.highlighted = 0
@@ -148,6 +147,12 @@ class SearchScreen(ModalScreen[Found | None], Guard[Found | None]):
             Place(document_id=hit.document_id, path=hit.document, page=hit.page, words=query) for hit in self._hits
         ]
         self.dismiss((places, event.option_index))
+
+
+def _found(hits: list[SearchHit], query: str) -> str:
+    whole = sum(hit.all_words for hit in hits)
+    found = f"{words.count(whole, 'page') if whole else 'No page'} with {query}"
+    return f"{found}, {len(hits) - whole:,} with some of it" if whole < len(hits) else found
 
 
 def _hit(hit: SearchHit) -> Content:

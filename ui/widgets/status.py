@@ -69,7 +69,10 @@ class State(Static):
         """Engine first: when it fails, that is what matters."""
         parts = [engine_line(self.health, self.fault)]
         model = words.clean_line(self.health.engine.model) if self.health else ""
-        plain = [model, self.mode, self.scope, words.clean_line(self.narrowed), self._room()]
+        # Under a filter the documents of the collection are not what is asked of.
+        narrowed = f"only {words.clean_line(self.narrowed)}" if self.narrowed else ""
+        scope = "" if narrowed and self.scope.startswith("all ") else self.scope
+        plain = [model, self.mode, scope, narrowed, self._room()]
         parts += [Content(part) for part in plain if part]
         return Content(" │ ").join(parts)
 
