@@ -4,6 +4,7 @@ from him, apart. Knows nothing of documents and items.
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from unabridged.ingest.pdf import bidi as pdf_bidi
@@ -16,8 +17,7 @@ from unabridged.ingest.pdf.walk import Seen, Walk
 from unabridged.ingest.texts.normalise import mend_surrogates
 
 _LINE_END = re.compile(HYPHEN + "(?=[A-ZÄÖÜ0-9])")
-_BROKEN = re.compile(rf"([^\W\d_]+){HYPHEN}(?=([^\W\d_]+))")
-_COMPOUND = re.compile(r"[^\W\d_]+-[^\W\d_]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _FIRST = frozenset({"self", "well"})  # are words by themselves far more often than they begin one
 _EITHER = re.compile("\ufffe")
 _OUT = "\n"  # stands where hidden text was taken out; pdfium ends lines with "\r\n"
@@ -129,10 +129,13 @@ def _joined(text: str) -> str:
     has elsewhere within a line, or of a word that makes them."""
     if HYPHEN not in text:
         return text
-    whole = {found.group() for found in _COMPOUND.finditer(text.casefold())}
-
-    def mended(found: re.Match[str]) -> str:
-        first, second = found[1].casefold(), found[2].casefold()
-        return found[1] + ("-" if first in _FIRST or f"{first}-{second}" in whole else "")
-
-    return _BROKEN.sub(mended, _LINE_END.sub("-", text)).replace(HYPHEN, "")
+    pieces = _LINE_END.sub("-", text).split(HYPHEN)
+    folded = text.casefold()
+    out = [pieces[0]]
+    for before, after in pairwise(pieces):
+        first, second = _LETTERS.findall(before[-40:])[-1:], _LETTERS.match(after)
+        if first and second:
+            start, end = first[0].casefold(), second.group().casefold()
+            out.append("-" if start in _FIRST or f"{start}-{end}" in folded else "")
+        out.append(after)
+    return "".join(out)

@@ -13,10 +13,10 @@ from unabridged.ingest.pdf.glyphs import Glyphs
 # Ten each for the digits, before a word and behind one: Unicode has no characters there.
 _BEFORE, _BEHIND = 0xFDD0, 0xFDDA
 _KEPT = re.compile("[\ufdd0-\ufde3]")
-_MARK = re.compile(
-    r"(?:^|(?<=[\r\n]))[0-9]{1,3}(?=[^\W\d_]{2}|[AI] )"  # begins a footnote
-    r"|(?<!\w)[0-9]{1,3}(?=[^\W\d_]{3})"
-    r"|(?<=[^\W\d_]{4})[0-9]{1,3}(?!\w)"
+_MARK = re.compile(  # a digit first, which is what is looked for quickly
+    r"[0-9](?:(?<![^\r\n][0-9])[0-9]{0,2}(?=[^\W\d_]{2}|[AI] )"  # begins a footnote
+    r"|(?<!\w[0-9])[0-9]{0,2}(?=[^\W\d_]{3})"
+    r"|(?<=[^\W\d_]{4}[0-9])[0-9]{0,2}(?!\w))"
 )
 _SMALL = 0.85  # of the letter's height
 _RAISED = 0.15  # of the letter's height, from baseline to baseline
