@@ -27,10 +27,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main(here: Path, words: Sequence[str]) -> int:
     """Run a command. `here`: the unpacked bundle, or an installed version. Returns the exit code."""
     given = _parser().parse_args(words)
-    prefix = Prefix(given.prefix or _prefix_of(here) or _usual(given.system))
-    base = given.links or (
-        Path("/usr/local") if given.system or prefix.folder == _usual(True) else Path.home() / ".local"
-    )
+    try:
+        prefix = Prefix(given.prefix or _prefix_of(here) or _usual(given.system))
+        shared = given.system or prefix.folder == _usual(True)
+        base = given.links or (Path("/usr/local") if shared else Path.home() / ".local")
+    except RuntimeError:
+        _complain("error: HOME is not set and this user has no account (set HOME, or give --prefix and --links)")
+        return PERMISSION
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:

@@ -9,6 +9,7 @@ from tests.packaging import made
 from tests.packaging.conftest import Keys, Machine
 
 from unabridged.app.installer.comparing import differences
+from unabridged.app.installer.main import main
 from unabridged.app.installer.manifest import INSTALLED, read
 
 pytestmark = pytest.mark.packaging
@@ -176,6 +177,14 @@ def test_uninstalling_leaves_files_of_others_and_says_so(machine: Machine, bundl
     code, _, err = machine.run(machine.prefix / "current", "uninstall")
     assert (code, "holds files that are not ours and stays" in err) == (0, True)
     assert sorted(path.name for path in machine.prefix.iterdir()) == [".notes", "thesis.txt"]
+
+
+def test_without_a_home_folder_the_way_out_is_named(
+    bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: Path("~nobody-of-that-name").expanduser())
+    assert main(bundle, ["status"]) == 17
+    assert "--prefix and --links" in capsys.readouterr().err
 
 
 def test_options_with_an_equals_sign_and_help_need_no_more(machine: Machine, bundle: Path, keys: Keys) -> None:
