@@ -15,6 +15,7 @@ from typing import Any
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
 from unabridged.ingest.pdf.extra import safe_name
 from unabridged.ingest.pdf.password import prepared
+from unabridged.ingest.pdf.wide import attachment_name
 from unabridged.ingest.reading import Place, Reading, Source
 
 _FAILED = "it cannot be taken out"
@@ -86,7 +87,7 @@ def _by_pdfium(attachments: Iterable[Any]) -> Iterator[Attached]:
         name = f"attachment {number}"
         try:
             if attachment is not None:
-                name = safe_name(attachment.get_name()) or name
+                name = safe_name(attachment_name(attachment)) or name
                 yield Attached(name, bytes(attachment.get_data()))
                 continue
         except (PdfiumError, ValueError):

@@ -11,6 +11,7 @@ import ctypes
 from typing import Any
 
 from unabridged.ingest.document import PartKind
+from unabridged.ingest.pdf.wide import wide
 from unabridged.ingest.texts.normalise import normalise, one_line
 
 _NOTES = 2_000  # annotations of one page
@@ -94,9 +95,9 @@ class _Reader:
         if not form:
             return _named(self._string(annotation, b"T"), self._string(annotation, b"V"))
         kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
-        shown = _wide(lambda *to: raw.FPDFAnnot_GetFormFieldAlternateName(form, annotation, *to))
-        name = shown or _wide(lambda *to: raw.FPDFAnnot_GetFormFieldName(form, annotation, *to))
-        value = _wide(lambda *to: raw.FPDFAnnot_GetFormFieldValue(form, annotation, *to))
+        shown = wide(lambda *to: raw.FPDFAnnot_GetFormFieldAlternateName(form, annotation, *to))
+        name = shown or wide(lambda *to: raw.FPDFAnnot_GetFormFieldName(form, annotation, *to))
+        value = wide(lambda *to: raw.FPDFAnnot_GetFormFieldValue(form, annotation, *to))
         if kind in (_BUTTON, _SIGNATURE):
             return ""
         if kind in (_CHECK, _RADIO):
@@ -108,7 +109,7 @@ class _Reader:
     def _box(self, annotation: Any, kind: int, name: str, told: bool) -> str:
         raw, form = self._raw, self._form
         ticked = bool(raw.FPDFAnnot_IsChecked(form, annotation))
-        stands_for = _wide(lambda *to: raw.FPDFAnnot_GetFormFieldExportValue(form, annotation, *to))
+        stands_for = wide(lambda *to: raw.FPDFAnnot_GetFormFieldExportValue(form, annotation, *to))
         if kind == _RADIO:
             return _named(name, stands_for) if ticked else ""
         if not ticked:
@@ -120,7 +121,7 @@ class _Reader:
         raw, form = self._raw, self._form
         count = min(max(0, raw.FPDFAnnot_GetOptionCount(form, annotation)), _NOTES)
         chosen = [index for index in range(count) if raw.FPDFAnnot_IsOptionSelected(form, annotation, index)]
-        labels = [_wide(lambda *to, i=i: raw.FPDFAnnot_GetOptionLabel(form, annotation, i, *to)) for i in chosen]
+        labels = [wide(lambda *to, i=i: raw.FPDFAnnot_GetOptionLabel(form, annotation, i, *to)) for i in chosen]
         return [one_line(label) for label in labels if label]
 
     def _link(self, annotation: Any) -> str:
@@ -175,19 +176,9 @@ class _Reader:
         return one_line(" ".join(words), 1_000)
 
     def _string(self, annotation: Any, key: bytes) -> str:
-        return _wide(lambda *to: self._raw.FPDFAnnot_GetStringValue(annotation, key, *to))
+        return wide(lambda *to: self._raw.FPDFAnnot_GetStringValue(annotation, key, *to))
 
 
 def _named(name: str, value: str) -> str:
     value = normalise(value[:_CHARACTERS]).strip()
     return f"{one_line(name)}: {value}" if name and value else value
-
-
-def _wide(call: Any) -> str:
-    """A UTF-16 string of pdfium's, asked for twice: its length, then itself."""
-    size = call(None, 0)
-    if size <= 2:
-        return ""
-    buffer = (ctypes.c_ushort * (size // 2))()
-    call(buffer, size)
-    return bytes(buffer)[: size - 2].decode("utf-16-le", "replace")

@@ -12,7 +12,7 @@ from typing import Any
 
 from unabridged.ingest.document import Status
 from unabridged.ingest.pdf import password as pdf_password
-from unabridged.ingest.pdf import salvage
+from unabridged.ingest.pdf import salvage, wide
 from unabridged.ingest.pdf.fallback import Fallback
 from unabridged.ingest.reading import Reading, Unreadable
 from unabridged.ingest.texts.normalise import normalise
@@ -64,7 +64,7 @@ class Pdf:
         """The number printed on a page, where it differs from its place."""
         if self.document is None:
             return self.fallback.label(number - 1)
-        label = normalise(self.document.get_page_label(number - 1)).strip()
+        label = normalise(wide.label(self.document, number - 1)).strip()
         return "" if label == str(number) else label
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from unabridged.ingest.pdf.wide import bookmark_title
 from unabridged.ingest.texts.normalise import one_line
 
 _ENTRIES = 300  # kept of one document; the deepest levels go first
@@ -46,7 +47,7 @@ def _entries(document: Any, page_of: Callable[[int], int]) -> Iterator[Entry]:
             bookmark = next(toc)
         except (StopIteration, PdfiumError, RecursionError):
             return
-        if title := one_line(bookmark.get_title(), _TITLE):
+        if title := one_line(bookmark_title(bookmark), _TITLE):
             destination = bookmark.get_dest()
             index = destination.get_index() if destination else None
             yield bookmark.level, title, 0 if index is None else page_of(index)

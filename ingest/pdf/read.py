@@ -14,7 +14,7 @@ from unabridged.ingest.pdf import extra as pdf_extra
 from unabridged.ingest.pdf import notes as pdf_notes
 from unabridged.ingest.pdf import ocr as pdf_ocr
 from unabridged.ingest.pdf import outline as pdf_outline
-from unabridged.ingest.pdf import quality
+from unabridged.ingest.pdf import quality, wide
 from unabridged.ingest.pdf import signed as pdf_signed
 from unabridged.ingest.pdf import xfa as pdf_xfa
 from unabridged.ingest.pdf.flags import flags
@@ -86,8 +86,7 @@ def _versions() -> tuple[str, str]:
 def _information(pdf: Pdf) -> dict[str, str]:
     if pdf.document is None:
         return pdf.fallback.information()
-    found: dict[str, str] = pdf.document.get_metadata_dict(skip_empty=True)
-    return found
+    return wide.information(pdf.document)
 
 
 def _page(pdf: Pdf, progress: _Progress, ref: int, number: int, reading: Reading) -> Page:

@@ -153,3 +153,26 @@ def test_the_text_layer_of_a_scan_is_not_hidden(shared_data: Path) -> None:
     found = pages(read("a.pdf", (shared_data / "ingest/pdf/pp_Seige_of_Vicksburg_Sample_OCR.pdf").read_bytes()))
     assert "THE SIEGE OF VICKSBURG" in found[0].text
     assert Flag.HIDDEN not in found[0].flags
+
+
+def test_half_a_pair_in_title_and_label_is_replaced() -> None:
+    broken = "<feff0041d8000042>"  # a high surrogate that stands alone, found by fuzzing
+    data = (
+        b"%PDF-1.4\n"
+        + (
+            f"1 0 obj<</Type/Catalog/Pages 2 0 R/PageLabels<</Nums[0<</P{broken}>>]>>/Outlines 6 0 R>>endobj\n"
+            "2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+            "3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R"
+            "/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>endobj\n"
+            "4 0 obj<</Length 42>>stream\nBT /F 12 Tf 20 200 Td (The mill burned) Tj ET\nendstream endobj\n"
+            f"5 0 obj<</Title{broken}/Author{broken}>>endobj\n"
+            "6 0 obj<</Type/Outlines/First 7 0 R/Last 7 0 R/Count 1>>endobj\n"
+            f"7 0 obj<</Title{broken}/Parent 6 0 R/Dest[3 0 R/Fit]>>endobj\n"
+            "trailer<</Root 1 0 R/Info 5 0 R>>\n%%EOF"
+        ).encode()
+    )
+    items = read("a.pdf", data)
+    sound(items)
+    assert "burned" in pages(items)[0].text
+    assert opened(items)[0].title.startswith("A")
+    assert pages(items)[0].label.startswith("A")
