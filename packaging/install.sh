@@ -1,9 +1,10 @@
 #!/bin/sh
-# Installs this bundle of Unabridged, or upgrades to it; `rollback`, `uninstall` and `status` work beside an installed
-# version too. Needs no network. Signature and every hash are checked before anything is changed, and before any code of
+# Installs this bundle of Unabridged, or upgrades to it; `verify`, `rollback`, `uninstall` and `status` work beside an
+# installed version too. Needs no network. Signature and every hash are checked before anything is changed, and before any code of
 # the bundle but this file runs; docs/airgap.md says how to check the archive, and so this file, before it is unpacked.
 #
 #   sh install.sh [install] --signers FILE [--python PYTHON] [--prefix DIR] [--system] [--check] [--force]
+#   sh install.sh verify [--signers FILE] [--prefix DIR] [--system] [--json]      names every file that differs
 #   sh install.sh rollback | uninstall | status [--prefix DIR] [--system]
 #
 # --signers FILE    whose signature counts, in ssh-keygen's form: a line "NAME ssh-ed25519 AAAA...". By default
@@ -26,9 +27,9 @@ for word; do
 done
 case ${1-} in
     -h | --help) sed -n '2,/^set -u/{/^set -u/d;s/^# \{0,1\}//;p;}' "$0"; exit 0 ;;
-    install | rollback | uninstall | status) command=$1; shift ;;
+    install | verify | rollback | uninstall | status) command=$1; shift ;;
     '' | -*) command=install ;;
-    *) fail 2 "unknown command $1" "install, rollback, uninstall or status" ;;
+    *) fail 2 "unknown command $1" "install, verify, rollback, uninstall or status" ;;
 esac
 
 signers='' unsigned='' python='' count=$#
@@ -50,16 +51,19 @@ while [ "$count" -gt 0 ]; do
     esac
 done
 
+find_signers() {
+    [ -z "$signers" ] || return 0
+    for file in "${XDG_CONFIG_HOME:-${HOME-}/.config}/unabridged/allowed_signers" /etc/unabridged/allowed_signers; do
+        [ -n "$signers" ] || { [ -f "$file" ] && signers=$file; }
+    done
+}
+
 check_signature() {
     [ -f "$here/MANIFEST" ] || fail 11 "MANIFEST is missing" "unpack the archive again"
     if [ -n "$signers" ] && [ -n "$unsigned" ]; then
         fail 2 "--signers and --unsigned exclude each other" "leave one of them away"
     fi
-    if [ -z "$signers" ]; then
-        for file in "${XDG_CONFIG_HOME:-${HOME-}/.config}/unabridged/allowed_signers" /etc/unabridged/allowed_signers; do
-            [ -n "$signers" ] || { [ -f "$file" ] && signers=$file; }
-        done
-    fi
+    find_signers
     if [ -z "$signers" ]; then
         [ -n "$unsigned" ] || fail 10 "nobody is named whose signature counts" \
             "give --signers FILE, or --unsigned to do without one"
@@ -100,6 +104,8 @@ check_hashes() {
 
 find_python() {
     wanted=$(sed -n 's/^ *"python": "\([0-9.]*\)",*$/\1/p' "$here/bundle.json" "$here/bundle/bundle.json" 2> /dev/null | head -n 1)
+    # Its papers may be gone or damaged.
+    [ -n "$wanted" ] || wanted=$(cd "$here/lib" 2> /dev/null && echo python3.* | sed -n 's/^python\(3\.[0-9]*\)$/\1/p')
     for one in ${python:+"$python"} "python$wanted" python3; do
         if ! found=$("$one" -I -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2> /dev/null); then
             # The one that was named, and no other in its place.
@@ -120,6 +126,11 @@ find_python() {
 if [ "$command" = install ]; then
     check_signature
     check_hashes
+fi
+if [ "$command" = verify ]; then
+    [ -z "$unsigned" ] || fail 2 "--unsigned has no meaning for verify" "leave it away"
+    find_signers
+    [ -z "$signers" ] || set -- "$@" --signers "$signers"
 fi
 find_python
 umask 022

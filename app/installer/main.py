@@ -1,4 +1,4 @@
-"""The installer's commands: install (and upgrade), rollback, uninstall, status.
+"""The installer's commands: install (and upgrade), verify, rollback, uninstall, status.
 
 What packaging/install.sh calls once it has checked the bundle, or the copy of itself beside an installed version. Each
 command may be interrupted and run again; until its last step the version in use stays as it is. Standard library only.
@@ -17,9 +17,10 @@ from types import FrameType
 from unabridged.app.installer import checks, links
 from unabridged.app.installer.codes import DISK, NOTHING, OK, PERMISSION, Interrupted, Stop
 from unabridged.app.installer.comparing import differences
-from unabridged.app.installer.making import make
+from unabridged.app.installer.making import make, same_papers
 from unabridged.app.installer.manifest import FACTS, INSTALLED, Facts, Malformed, read, read_facts
 from unabridged.app.installer.prefix import Prefix
+from unabridged.app.installer.verify import is_version, verify
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -61,7 +62,7 @@ def _install(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace) 
     with prefix.locked():
         prefix.clean()
         used = prefix.in_use()
-        if facts.id in prefix.ids() and not list(differences(prefix.versions / facts.id, read(here / INSTALLED))):
+        if _is_whole(here, prefix, facts.id):
             _tell(f"{facts.id} is installed already, and as it was built")
         else:
             folder = prefix.incoming(facts.id)
@@ -84,6 +85,21 @@ def _install(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace) 
     if str(base / "bin") not in os.environ.get("PATH", "").split(os.pathsep):
         _tell(f"{base / 'bin'} is not in PATH: add it in your shell's profile")
     return OK
+
+
+def _is_whole(here: Path, prefix: Prefix, id: str) -> bool:
+    """Whether the version is there already, its files and papers as the bundle `here` has them."""
+    folder = prefix.versions / id
+    return id in prefix.ids() and same_papers(here, folder) and not any(differences(folder, read(here / INSTALLED)))
+
+
+def _verify(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace) -> int:
+    if given.prefix is None and not given.system and is_version(here):
+        return verify(here, given.signers, as_json=given.json)
+    used = _existing(prefix).in_use()
+    if used is None:
+        raise Stop(NOTHING, f"no version in {prefix.folder} is in use", "install the bundle")
+    return verify(prefix.versions / used, given.signers, as_json=given.json)
 
 
 def _rollback(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace) -> int:
@@ -186,6 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, command, about in (
         ("install", _install, "install this bundle, or upgrade to it"),
+        ("verify", _verify, "compare every installed file with the list of the bundle; changes nothing"),
         ("rollback", _rollback, "use the version that was in use before"),
         ("uninstall", _uninstall, "delete all versions; the data of users stays"),
         ("status", _status, "list the installed versions"),
@@ -198,6 +215,11 @@ def _parser() -> argparse.ArgumentParser:
         if name == "install":
             one.add_argument("--check", action="store_true", help="look at bundle and machine, change nothing")
             one.add_argument("--force", action="store_true", help="install although the machine lacks something")
+        if name == "verify":
+            one.add_argument("--signers", type=Path, help="whose signature counts")
+            one.add_argument(
+                "--json", action="store_true", help="a line of JSON for each difference, and one at the end"
+            )
     return parser
 
 

@@ -59,6 +59,15 @@ def make(bundle: Path, facts: Facts, folder: Path, tell: Tell, twin: Path | None
         raise _refused(error, folder) from error
 
 
+def same_papers(bundle: Path, folder: Path) -> bool:
+    """Whether a version has the papers of this bundle, byte for byte."""
+
+    def content(file: Path) -> bytes | None:
+        return file.read_bytes() if file.is_file() else None
+
+    return all(content(bundle / name) == content(folder / "bundle" / name) for name in _PAPERS)
+
+
 def _environment(folder: Path) -> Path:
     """A virtual environment without pip; its interpreter."""
     # -I as everywhere: nothing of the caller's environment or folder is imported.

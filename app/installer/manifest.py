@@ -63,32 +63,44 @@ def written(files: Mapping[str, str]) -> str:
     """The list of hashes by path. Raises Malformed for a path that it cannot hold."""
     lines = [f"{files[path]}  {path}" for path in sorted(files)]
     for line in lines:
-        _parsed(line, "the list")
+        try:
+            _parsed(line)
+        except Malformed as error:
+            raise Malformed(f"the list {error}") from error
     return "".join(f"{line}\n" for line in lines)
 
 
 def read(file: Path) -> dict[str, str]:
     """Hashes by path. Raises Malformed, or OSError."""
-    try:
-        text = file.read_text("ascii")
-    except UnicodeDecodeError as error:
-        raise Malformed(f"{file} is not ASCII") from error
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        path, digest = _parsed(line, str(file))
-        if path in found:
-            raise Malformed(f"{file} names {path} twice")
-        found[path] = digest
+    found, wrong = readable(file)
+    if wrong:
+        raise Malformed(f"{file} {wrong[0]}")
     return found
 
 
-def _parsed(line: str, where: str) -> tuple[str, str]:
+def readable(file: Path) -> tuple[dict[str, str], list[str]]:
+    """Hashes by path of all lines that can be read, and what is wrong with each other line. Raises OSError."""
+    found: dict[str, str] = {}
+    wrong: list[str] = []
+    for line in file.read_text("ascii", errors="backslashreplace").splitlines():
+        try:
+            path, digest = _parsed(line)
+        except Malformed as error:
+            wrong.append(str(error))
+            continue
+        if path in found:
+            wrong.append(f"names {path} twice")
+        found.setdefault(path, digest)
+    return found, wrong
+
+
+def _parsed(line: str) -> tuple[str, str]:
     match = _LINE.fullmatch(line)
     if match is None or "\\" in line:
-        raise Malformed(f"{where} has a line that is none of a list of hashes: {line[:120]!r}")
+        raise Malformed(f"has a line that is none of a list of hashes: {line[:120]!r}")
     path = PurePosixPath(match[2])
     if path.is_absolute() or ".." in path.parts or str(path) != match[2]:
-        raise Malformed(f"{where} names a path outside the folder: {match[2]!r}")
+        raise Malformed(f"names a path outside the folder: {match[2]!r}")
     return match[2], match[1]
 
 

@@ -11,10 +11,24 @@ def main() -> None:
     if usual is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _open_what_is_closed()
-    from unabridged.app import cli
+    try:
+        from unabridged.app import cli
+    except Exception as error:
+        _end_damaged(error)
+        raise
 
     signal.signal(signal.SIGINT, usual)
     cli.main()
+
+
+def _end_damaged(error: Exception) -> None:
+    """End with what to do where a file that every command needs is damaged in an installation from a bundle."""
+    from pathlib import Path
+
+    installer = Path(sys.prefix, "install.sh")
+    if installer.is_file():
+        way = f"`sh {installer} verify` names the files that were changed; install the bundle again"
+        sys.exit(f"unabridged: error: the program does not start: {type(error).__name__}: {error} ({way})")
 
 
 def _open_what_is_closed() -> None:
