@@ -1,8 +1,11 @@
 """The machine as `doctor` sees it: Python, processor, memory, what the kernel grants, what a GPU needs beside."""
 
+import fcntl
 import os
 import platform
 import shutil
+import socket
+import struct
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -17,6 +20,8 @@ _GIB = 1 << 30
 _LITTLE_MEMORY = 2 * _GIB
 _FEATURES = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 _FILTERS = Path("/proc/sys/kernel/seccomp/actions_avail")
+# From <linux/sockios.h> and <linux/if.h>.
+_GET_FLAGS, _IS_UP = 0x8913, 1
 # The launcher that Triton compiles, in its cache; see app/bundle/warm.py.
 _LAUNCHER = "*/cuda_utils*.so"
 
@@ -27,6 +32,7 @@ def look() -> Iterator[Finding]:
     yield _processor()
     yield from _memory()
     yield _alone()
+    yield from _loopback()
     if find_spec("triton") is not None and gpu_found.found() is not None:
         yield _compiler()
 
@@ -80,6 +86,22 @@ def _alone() -> Finding:
         text="this kernel has no filters on system calls: the engine and the readers of files keep the network",
         remedy="use a kernel with seccomp on x86-64, or take the network away from outside",
     )
+
+
+def _loopback() -> Iterator[Finding]:
+    """Commands reach the server through it: where it is down they would wait for nothing. Silent where it is up."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            answer = fcntl.ioctl(probe, _GET_FLAGS, struct.pack("16sh22x", b"lo", 0))
+        except OSError:
+            return  # another system, or another name of it
+    if not struct.unpack_from("16xh", answer)[0] & _IS_UP:
+        yield Finding(
+            check="loopback",
+            level="fail",
+            text="the interface lo is down: `ask`, `chat` and `serve` talk to each other through it",
+            remedy="sudo ip link set lo up; in a network namespace of its own: ip link set lo up inside it",
+        )
 
 
 def _compiler() -> Finding:

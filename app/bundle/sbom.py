@@ -4,6 +4,7 @@ Parts are the wheels and the models, with their hashes; what a wheel holds insid
 tests hold the result against the published schema.
 """
 
+import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 from unabridged import __version__
 from unabridged.app.bundle.wheelfile import WheelFile
-from unabridged.app.installer.manifest import Carried, sha256_of
+from unabridged.app.installer.manifest import Carried, sha256_of, written
 
 _OURS = "unabridged"
 
@@ -62,15 +63,17 @@ def _package(wheel: WheelFile) -> dict[str, Any]:
 
 
 def _model(model: Carried, folder: Path) -> dict[str, Any]:
+    files = {file.name: sha256_of(file) for file in sorted(folder.iterdir()) if file.is_file()}
     part: dict[str, Any] = {
         "type": "machine-learning-model",
         "bom-ref": f"model:{model.name}@{model.fingerprint}",
         "name": model.name,
         "version": model.fingerprint,
+        "hashes": [{"alg": "SHA-256", "content": hashlib.sha256(written(files).encode("ascii")).hexdigest()}],
+        "properties": [{"name": "unabridged:hashed", "value": "the list of its files that sha256sum writes, by name"}],
         "components": [
-            {"type": "file", "name": file.name, "hashes": [{"alg": "SHA-256", "content": sha256_of(file)}]}
-            for file in sorted(folder.iterdir())
-            if file.is_file()
+            {"type": "file", "name": name, "hashes": [{"alg": "SHA-256", "content": digest}]}
+            for name, digest in files.items()
         ],
     }
     if model.licence:

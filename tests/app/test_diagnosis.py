@@ -1,5 +1,7 @@
 """What doctor finds."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,18 @@ def test_a_running_server_is_seen(locations: Locations) -> None:
         (finding,) = _of(locations, "server")
     assert finding.level == "ok"
     assert "none runs" not in finding.text
+
+
+def test_a_loopback_that_is_down_is_a_failure_with_the_way_out(locations: Locations) -> None:
+    assert _of(locations, "loopback") == []
+    code = "from unabridged.app.machine_found import look; print([one for one in look() if one.check == 'loopback'])"
+    words = ["unshare", "-r", "-n", sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr:
+        pytest.skip("needs a user namespace")
+    assert ("level='fail'" in done.stdout, "ip link set lo up" in done.stdout) == (True, True), (
+        done.stdout + done.stderr
+    )
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:

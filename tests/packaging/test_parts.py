@@ -1,5 +1,6 @@
 """The parts of a bundle: lists of hashes, what wheels give, archives that are the same twice, the bill, the manual."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -135,6 +136,9 @@ def test_the_bill_of_materials_is_cyclonedx_and_names_every_part(parts: list[Whe
     assert needs["pkg:pypi/unabridged@1.0"] == ["pkg:pypi/one@1.2%2Bcpu"]
     assert needs["pkg:pypi/one@1.2%2Bcpu"] == ["pkg:pypi/two-three@3"]
     assert bill["components"][0]["hashes"][0]["content"] == parts[0].sha256
+    (model,) = bill["components"][2:]
+    summed = subprocess.run(["sha256sum", "model.gguf"], cwd=folder, capture_output=True, check=True).stdout
+    assert model["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(summed).hexdigest()}]
     assert sbom.bill(parts, models, 1_700_000_000) == text
 
 
