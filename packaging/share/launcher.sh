@@ -21,7 +21,8 @@ if [ -d "$root/triton" ]; then
         mv -T "$fresh" "$TRITON_CACHE_DIR" 2> /dev/null || rm -rf "$fresh"
     fi
 fi
-if [ "${1-}" = verify ] && ! said=$("$root/bin/python" -P -c 'import unabridged.app.cli, unabridged.app.commands.verify, unabridged.app.verifying' 2>&1); then
+needed='unabridged.__main__, unabridged.app.cli, unabridged.app.commands.verify, unabridged.app.verifying'
+if [ "${1-}" = verify ] && ! said=$("$root/bin/python" -P -c "import $needed" 2>&1); then
     # A damaged package must not keep the look at the packages from being taken; models of the user are left out.
     shift
     printf 'unabridged: the program does not start (%s); its files are compared by install.sh\n' \
