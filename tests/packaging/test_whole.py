@@ -150,6 +150,42 @@ def test_a_changed_file_is_named_by_verify_and_mended_by_the_installer(installed
     assert "2 differences" in done.stderr
 
 
+def test_a_package_that_is_no_python_any_more_is_named_by_verify(installed: Installed) -> None:
+    version = installed.command.resolve().parents[1]
+    (victim,) = version.glob("lib/python3*/site-packages/click/core.py")
+    content = victim.read_bytes()
+    victim.write_bytes(b"def (\n" + content)
+    try:
+        for words, said in (("verify", "click/core.py: has sha256"), ("doctor", "install.sh verify` names")):
+            done = subprocess.run(
+                [installed.command, words], env=installed.environment(), capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+            assert "Traceback" not in done.stderr
+    finally:
+        victim.write_bytes(content)
+
+
+def test_a_missing_manifest_is_named_and_hides_nothing(installed: Installed) -> None:
+    version = installed.command.resolve().parents[1]
+    manifest = (version / "bundle/MANIFEST").rename(version.parent / "MANIFEST")
+    (model,) = version.glob("models/*/manifest.json")
+    content = model.read_bytes()
+    model.write_bytes(content + b"# x\n")
+    (version / "lib/evil.pth").write_text("import os")
+    try:
+        done = subprocess.run(
+            [installed.command, "verify"], env=installed.environment(), capture_output=True, text=True, check=False
+        )
+    finally:
+        manifest.rename(version / "bundle/MANIFEST")
+        model.write_bytes(content)
+        (version / "lib/evil.pth").unlink()
+    assert done.returncode == 1
+    for said in ("bundle/MANIFEST: is missing", "manifest.json: has sha256", "lib/evil.pth: ", "3 differences"):
+        assert said in done.stderr, done.stderr
+
+
 def test_completions_and_the_manual_work_as_installed(installed: Installed) -> None:
     environment = {**os.environ, **installed.environment()}
     environment |= {"_UNABRIDGED_COMPLETE": "bash_complete", "COMP_WORDS": "unabridged mod", "COMP_CWORD": "1"}
