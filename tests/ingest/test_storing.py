@@ -161,6 +161,7 @@ def _assert_completes(database: Path, root: Path) -> None:
         assert library.connection.execute("SELECT COUNT(*) FROM contents WHERE state != 'done'").fetchone()[0] == 0
 
 
+@pytest.mark.thorough
 def test_kill_9_leaves_a_sound_library_that_the_next_addition_completes(tmp_path: Path) -> None:
     assert _rounds(tmp_path, 12) > 0
 

@@ -187,6 +187,7 @@ def test_styles_and_chunks(style: AttentionRope, chunk: int, sink: int, device: 
     check(Case((333,), style=style, chunk=chunk, sink=sink, divisor=3), device)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [
@@ -201,6 +202,7 @@ def test_number_types_and_head_shapes(shape: Shape, dtype: torch.dtype, device: 
     check(Case((201,), shape=shape, dtype=dtype, keep=3), device)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("length", [1, 16, 33, 97])
 def test_shorter_than_sink_and_stream(length: int, device: str) -> None:
     check(Case((length,), stream=64), device, with_mass=True)
@@ -211,6 +213,7 @@ def test_sequences_of_different_lengths(device: str) -> None:
     check(Case((301, 25), Shape(4, 2, 64)), device, repeats=1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chunk", [8, 16, 32])
 def test_masses_are_shares_of_places(chunk: int, device: str) -> None:
     check(Case((270,), chunk=chunk, sink=16), device, with_mass=True)
@@ -255,6 +258,7 @@ def test_a_program_takes_several_tiles(device: str) -> None:
     check(Case((700,), cut=Cut(1, 2, 4), keep=20), device, with_mass=True)
 
 
+@pytest.mark.thorough
 def test_the_cut_that_is_chosen(device: str) -> None:
     check(Case((1500,), cut=None, keep=40), device)
 
