@@ -1,4 +1,5 @@
-"""What must hold for any bytes that claim to be mail, on small made-up inputs (`tests/fuzz/mail.py` looks further)."""
+"""What must hold for any bytes that claim to be mail or a PDF, on small made-up inputs (`tests/fuzz/fuzz.py` looks
+further)."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
