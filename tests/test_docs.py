@@ -66,7 +66,7 @@ def examples() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("page", "line"), sorted(set(examples())))
 def test_examples_have_commands_and_options_that_exist(page: str, line: str) -> None:
-    context = click.Context(cli, info_name="unabridged")
+    context = click.Context(cli, info_name="unabridged", **cli.context_settings)
     command: click.Command = cli
     words = shlex.split(line, comments=True)[1:]
     while True:

@@ -31,7 +31,7 @@ def completion(shell: str) -> str:
 def page(epoch: int) -> str:
     """unabridged(1) in man's own language. `epoch`: seconds, the date in its foot."""
     date = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%d")
-    root = click.Context(cli, info_name="unabridged")
+    root = click.Context(cli, info_name="unabridged", **cli.context_settings)
     lines = [f'.TH UNABRIDGED 1 "{date}" "Unabridged {__version__}" "User Commands"']
     lines += [".SH NAME", f"unabridged \\- {_text(_first(cli))}"]
     lines += [".SH SYNOPSIS", r".B unabridged", r"[\fIOPTIONS\fR] \fICOMMAND\fR [\fIARGS\fR]..."]
