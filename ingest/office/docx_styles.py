@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from unabridged.ingest.office.opc import on
-from unabridged.ingest.office.xmlfeed import attribute
+from unabridged.ingest.office.xmlfeed import Quiet, attribute
 
 _HEADING = re.compile(r"heading (\d)$", re.I)
 _LEVELS = 9
@@ -30,7 +30,7 @@ class Style:
 
 
 @dataclass
-class Styles:
+class Styles(Quiet):
     """Reads word/styles.xml."""
 
     styles: dict[str, Style] = field(default_factory=dict)
@@ -58,9 +58,6 @@ class Styles:
     def end(self, name: str) -> None:
         if name == "style":
             self._style = Style()
-
-    def text(self, data: str) -> None:
-        pass
 
     def heading(self, style_id: str) -> int:
         """1 to 6 for a heading's style, 0 for another."""
@@ -102,7 +99,7 @@ class _Level:
 
 
 @dataclass
-class Lists:
+class Lists(Quiet):
     """Reads word/numbering.xml, then numbers paragraphs in the order in which they are asked for."""
 
     _abstract: dict[str, dict[int, _Level]] = field(default_factory=dict)
@@ -136,12 +133,6 @@ class Lists:
             self._level.form = value
         elif name == "lvlText":
             self._level.text = value
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
     def next(self, list_id: str, index: int) -> str:
         """The number of the list's next paragraph at a level: "4.2", "(b)", "-"; "" for none."""

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from unabridged.ingest.archives.zipfiles import Zip, ZipError
 from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office.opc import Package
+from unabridged.ingest.office.xmlfeed import Quiet
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts import charset, html
 from unabridged.ingest.texts.normalise import one_line
@@ -23,7 +24,7 @@ _FONTS = ("obfuscation", "RC")  # fonts that are only garbled are no concern of 
 
 
 @dataclass
-class _Container:
+class _Container(Quiet):
     """Reads META-INF/container.xml: where the list of the book's files is."""
 
     path: str = ""
@@ -31,12 +32,6 @@ class _Container:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name == "rootfile" and not self.path:
             self.path = unquote(attributes.get("full-path", "")).lstrip("/")
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
 
 @dataclass
@@ -99,7 +94,7 @@ class _Contents:
 
 
 @dataclass
-class _Locks:
+class _Locks(Quiet):
     """Reads META-INF/encryption.xml: the files that are encrypted."""
 
     paths: set[str] = field(default_factory=set)
@@ -110,12 +105,6 @@ class _Locks:
             self._font = any(word in attributes.get("Algorithm", "") for word in _FONTS)
         elif name == "CipherReference" and not self._font:
             self.paths.add(unquote(attributes.get("URI", "")).lstrip("/"))
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
 
 def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> Iterator[Item]:

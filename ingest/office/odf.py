@@ -12,6 +12,7 @@ from unabridged.ingest.office.odf_styles import PREFIXES, Styles
 from unabridged.ingest.office.odf_teller import Teller
 from unabridged.ingest.office.odf_text import Text
 from unabridged.ingest.office.opc import Fields, Package
+from unabridged.ingest.office.xmlfeed import Quiet
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts.pager import Pager
 
@@ -27,7 +28,7 @@ _META |= {"dc:subject": "subject", "keyword": "keywords"}
 
 
 @dataclass
-class Manifest:
+class Manifest(Quiet):
     """Reads META-INF/manifest.xml: the type of the whole, and how its files are encrypted."""
 
     kind: str = ""
@@ -45,12 +46,6 @@ class Manifest:
             self.locks[self.files[-1]] = odf_crypto.Lock()
         if self.files and (lock := self.locks.get(self.files[-1])) is not None:
             lock.facts.update({f"{name}/{key}": value for key, value in facts.items()})
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
 
 def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> Iterator[Item]:

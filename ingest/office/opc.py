@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from unabridged.ingest.archives.zipfiles import Member, Zip, ZipBomb, ZipError
 from unabridged.ingest.document import Status
-from unabridged.ingest.office.xmlfeed import Handler, XmlError, attribute, feed
+from unabridged.ingest.office.xmlfeed import Handler, Quiet, XmlError, attribute, feed
 from unabridged.ingest.reading import Unreadable
 from unabridged.ingest.texts.normalise import one_line
 
@@ -96,7 +96,7 @@ class Package:
             yield piece
 
 
-class _Relations:
+class _Relations(Quiet):
     """Reads a .rels part."""
 
     def __init__(self, folder: str) -> None:
@@ -110,12 +110,6 @@ class _Relations:
         path = posixpath.normpath(posixpath.join("/", self.folder, target)).lstrip("/")
         kind = attributes.get("Type", "").rpartition("/")[2]
         self.found.append(Relation(attributes.get("Id", ""), kind, path))
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
 
 @dataclass

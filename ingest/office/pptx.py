@@ -11,6 +11,7 @@ from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office.embedded import children
 from unabridged.ingest.office.opc import Drawing, Package
 from unabridged.ingest.office.pptx_slide import Remarks, Slide
+from unabridged.ingest.office.xmlfeed import Quiet
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts.pager import Pager
 
@@ -20,7 +21,7 @@ _SLIDE_CHARS = 12_000  # a slide is one page unless it is made to hold a book
 
 
 @dataclass
-class _Presentation:
+class _Presentation(Quiet):
     """Reads ppt/presentation.xml: the slides in order, and their size."""
 
     slides: list[str] = field(default_factory=list)
@@ -34,12 +35,6 @@ class _Presentation:
         elif name == "sldSz":
             size = [attributes.get(key, "") for key in ("cx", "cy")]
             self.width, self.height = (int(side) if side.isdecimal() else 0 for side in size)
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
 
 def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> Iterator[Item]:

@@ -12,7 +12,7 @@ from unabridged.ingest.document import Item, Kind, PartKind, Status
 from unabridged.ingest.office.embedded import children
 from unabridged.ingest.office.opc import Drawing, Package
 from unabridged.ingest.office.xlsx_sheet import Comments, Formats, Rows, SharedStrings
-from unabridged.ingest.office.xmlfeed import attribute
+from unabridged.ingest.office.xmlfeed import Quiet, attribute
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts.normalise import one_line
 from unabridged.ingest.texts.pager import Pager
@@ -30,7 +30,7 @@ class _Sheet:
 
 
 @dataclass
-class _Workbook:
+class _Workbook(Quiet):
     """Reads xl/workbook.xml."""
 
     sheets: list[_Sheet] = field(default_factory=list)
@@ -43,12 +43,6 @@ class _Workbook:
             self.sheets.append(_Sheet(title, attribute(attributes, "id") or "", hidden))
         elif name == "workbookPr":
             self.from_1904 = attributes.get("date1904") in ("1", "true")
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
 
 def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> Iterator[Item]:

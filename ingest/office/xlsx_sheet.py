@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from unabridged.ingest.document import PartKind
 from unabridged.ingest.office.number_formats import BUILT_IN, shown
+from unabridged.ingest.office.xmlfeed import Quiet
 from unabridged.ingest.texts.normalise import one_line
 from unabridged.ingest.texts.pager import Pager
 from unabridged.ingest.texts.table import Table, column
@@ -45,7 +46,7 @@ class SharedStrings:
 
 
 @dataclass
-class Formats:
+class Formats(Quiet):
     """Reads xl/styles.xml: the number format of each style of a cell."""
 
     from_1904: bool = False
@@ -64,9 +65,6 @@ class Formats:
     def end(self, name: str) -> None:
         if name == "cellXfs":
             self._cells = False
-
-    def text(self, data: str) -> None:
-        pass
 
     def code(self, style: str | None) -> str:
         """The format code of a style's number, "" for the general one."""

@@ -29,6 +29,16 @@ class Handler(Protocol):
         """Characters between tags; a run of them may come in several pieces."""
 
 
+class Quiet:
+    """What a handler inherits that is not interested in the ends of elements, or in text."""
+
+    def end(self, name: str) -> None:
+        pass
+
+    def text(self, data: str) -> None:
+        pass
+
+
 def feed(pieces: Iterator[bytes], handler: Handler, prefixes: Mapping[str, str] | None = None) -> Iterator[None]:
     """Parses `pieces`, giving way after each. Names of a namespace that contains a key of `prefixes` get its value in
     front, where names of several would be the same. Raises XmlError."""
