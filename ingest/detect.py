@@ -13,7 +13,6 @@ from unabridged.ingest.texts.text import is_binary
 
 HEAD = 64 * 1024  # bytes of a file that `detect` looks at
 
-
 _FROM_LINE = re.compile(rb"From [^\r\n]+\r?\n(?:>From [^\r\n]*\r?\n)?")
 _HEADER = re.compile(rb"([!-9;-~]+)[ \t]*:[^\r\n]*(?:(?:\r\n|\r|\n)[ \t]+[^\r\n]*)*(?:\r\n|\r|\n|\Z)")
 _KNOWN = frozenset(

@@ -21,9 +21,9 @@ class Kind(StrEnum):
     MARKDOWN = "markdown"
     HTML = "html"
     CODE = "code"  # source code; a page's label names its lines
-    WORD = "word"  # .docx, .odt, .rtf
-    SHEET = "sheet"  # .xlsx, .ods, .csv; a page is a sheet or a stretch of its rows
-    SLIDES = "slides"  # .pptx, .odp; a page is a slide
+    WORD = "word"  # .docx, .doc, .odt, .rtf
+    SHEET = "sheet"  # .xlsx, .xls, .ods, .csv; a page is a sheet or a stretch of its rows
+    SLIDES = "slides"  # .pptx, .ppt, .odp; a page is a slide
     BOOK = "book"  # .epub; a page lies within a chapter
     CALENDAR = "calendar"  # .ics
     IMAGE = "image"  # read with OCR only

@@ -19,7 +19,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     page_seconds: float = 20.0  # CPU seconds without a page, a message or an end
     idle_seconds: float = 240.0  # wall seconds without anything: the machine may be busy, so much above page_seconds
     memory_bytes: int = 3 * GIB // 2  # address space of the process
-    file_bytes: int = 512 * MIB  # a file other than a mailbox; a mailbox is read in a stream, whatever its size
+    file_bytes: int = (
+        512 * MIB
+    )  # a file other than a mailbox or an archive: these are read in place, whatever their size
     message_bytes: int = 256 * MIB  # one message of a mailbox
     attachment_bytes: int = 128 * MIB  # decoded; also the sum of all that one message or file holds
     page_chars: int = 200_000

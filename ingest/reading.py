@@ -34,8 +34,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Source:
-    """Bytes with a name. `charset` is what its container claims; `file` replaces `data` for a mailbox, which is read in
-    a stream. `dated`: what the container knows of its date, the best first, as (ISO 8601, where that comes from)."""
+    """Bytes with a name. `charset` is what its container claims; `file` replaces `data` for a container, which is read
+    in place. `dated`: what the container knows of its date, the best first, as (ISO 8601, where that comes from)."""
 
     name: str
     data: bytes = b""

@@ -8,7 +8,7 @@ HEADER = 4
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
-    """Read this file. `skip` pages of it (messages of a mailbox) are dealt with already: they are counted, not read.
+    """Read this file. `skip` pages of it (children of a container) are dealt with already: they are counted, not read.
     Documents inside it are numbered from `first_ref`."""
 
     path: bytes

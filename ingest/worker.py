@@ -192,8 +192,8 @@ class _Ledger:
         self.announced: dict[int, int] = {}
         self.kind: Kind | None = None  # of the file itself
         self.refs = 0
-        self.messages = 0  # of a mailbox, begun
-        self.since = 0  # items since the file, or the message of a mailbox, began
+        self.messages = 0  # of a mailbox, or files of an archive, begun
+        self.since = 0  # items since the file, or the child of a container, began
         self.message_ref = 0
         self.coming = ""  # the name of the archive's file that is read next
 

@@ -57,14 +57,13 @@ def _gap(part: list[int], boxes: Sequence[Box], axis: int) -> tuple[float, float
 
 
 def _columns(part: list[int], boxes: Sequence[Box], at: float) -> bool:
-    """Both sides are columns of text and not the cells of a table's rows: each has several lines, which do not stand
-    beside each other one by one."""
-    left = [boxes[i] for i in part if boxes[i][0] < at]
-    right = [boxes[i] for i in part if boxes[i][0] >= at]
-    if min(len(left), len(right)) < 3:
+    """Both sides are columns of text and not the cells of a table's rows: each has several lines, and lines are long
+    for their height."""
+    left = sum(boxes[i][0] < at for i in part)
+    if min(left, len(part) - left) < 3:
         return False
-    width = sum(r - x for x, _, r, _ in part_boxes) / len(part_boxes) if (part_boxes := [*left, *right]) else 0.0
-    height = sum(b - t for _, t, _, b in part_boxes) / len(part_boxes)
+    width = sum(boxes[i][2] - boxes[i][0] for i in part)
+    height = sum(boxes[i][3] - boxes[i][1] for i in part)
     return width > 6 * height
 
 

@@ -33,7 +33,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     """The items of an image file. Raises Unreadable where it cannot be opened."""
     picture = _opened(source, reading)
     ref = reading.ref()
-    yield source.opened(ref, place, Kind.IMAGE, meta={**(_meta(picture) if picture else {})})
+    yield source.opened(ref, place, Kind.IMAGE, meta=_meta(picture) if picture else None)
     total = min(_frames(picture), reading.limits.pages)
     reading.expect(ref, total)
     problems: dict[str, list[int]] = {}

@@ -5,7 +5,7 @@
 
 `recognise` never raises for an image: what went wrong is `failure`. Engines are looked for once a process, and loaded
 with the first page. Where both are installed tesseract reads, and RapidOCR is asked for what it read badly. An image is
-turned upright before: skew by `ocr_image`, quarter turns by the engines.
+turned upright before: skew by `ocr.image`, quarter turns by the engines.
 """
 
 import hashlib

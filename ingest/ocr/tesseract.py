@@ -25,7 +25,7 @@ _DOUBT = 0.6  # clean print has 0.9 and more
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _WAIT = 2  # times the processor time, where the machine is busy
 _LIST_SECONDS = 30
-_PAGE, _BLOCK, _PARAGRAPH, _LINE, _CONFIDENCE, _TEXT = 1, 2, 3, 4, 10, 11
+_PAGE, _PARAGRAPH, _LINE, _CONFIDENCE, _TEXT = 1, 3, 4, 10, 11
 
 
 def read(image: Gray, limits: Limits) -> Recognised:

@@ -38,7 +38,7 @@ def attached(
     document: Any | None, data: bytes, passwords: Iterable[str], pinned: Iterable[Any], limit: int
 ) -> Iterator[Attached]:
     """At most `limit` files. `document`: pypdfium2's, None where only pypdf opens the file; `pinned`: what
-    `pdf_notes` found on the pages."""
+    `notes` found on the pages."""
     if document is None:
         found = _by_pypdf(data, passwords)
     elif _only_they_are_locked(data):

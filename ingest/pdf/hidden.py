@@ -1,6 +1,6 @@
 """Which texts of a page its reader does not see: those without which the page, drawn, looks the same.
 
-`pdf_walk` names the suspects, and most pages have none. Where it has some the page is drawn small, with and without
+`walk` names the suspects, and most pages have none. Where it has some the page is drawn small, with and without
 them. Text that is drawn invisibly over the picture of its words, or below one that fills the page, is the text layer of
 a scan, and is there to be read. Where a page cannot be drawn in bounds (its size, its images, its patterns, its time)
 the places of shapes and images decide.

@@ -1,10 +1,11 @@
 """Recognition of PDF pages: which pages, drawn how, and how what was found joins the text layer.
 
 A page is drawn as a reader sees it, so that broken text layers, scans in strips and pages of several images are all
-alike. Pages of any size are drawn with at most `ocr_image.PIXELS`.
+alike. Pages of any size are drawn with at most `ocr.image.PIXELS`.
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from unabridged.ingest.document import Flag
@@ -35,7 +36,7 @@ def recognised(page: Any, reading: Reading) -> Recognised:
     reading.allow(reading.limits.ocr_seconds)
     found = ocr.recognise(_drawn(page), reading.limits)
     text = normalise(found.text[: reading.limits.page_chars]).strip()
-    return Recognised(text, found.confidence, found.extractor, found.doubtful, found.failure)
+    return replace(found, text=text)
 
 
 def _drawn(page: Any) -> Gray:

@@ -26,15 +26,14 @@ _OUTS = re.compile(r"[ \r\n]*(?<!\r)\n[ \r\n]*")
 
 @dataclass(frozen=True)
 class PageText:
-    """`objects` counts what is on the page, `covered` is the share of the page under images, `unmapped` counts glyphs
-    that the font gives no character for, `columns` says that their order was restored. Text is not yet normalised."""
+    """`objects` counts what is on the page, `covered` is the share of the page under images, `columns` says that the
+    order of its columns was restored. Text is not yet normalised."""
 
     visible: str
     hidden: str
     objects: int
     images: int
     covered: float
-    unmapped: int
     columns: bool = False
 
 
@@ -57,7 +56,7 @@ def _upright(page: Any, layers: bool, drawn: bool) -> PageText:
     try:
         raw = _units(textpage.get_text_range())
         glyphs = Glyphs(textpage, raw)
-        text, unmapped = _told_apart(glyphs, raw)
+        text = _told_apart(glyphs, raw)
         visible, apart = _split(glyphs, text, pdf_hidden.hidden(page, seen, drawn)) if seen.suspects else (text, "")
         columns = None
         if pdf_bidi.RTL.search(visible):
@@ -77,7 +76,6 @@ def _upright(page: Any, layers: bool, drawn: bool) -> PageText:
         seen.objects,
         len(seen.images),
         covered,
-        unmapped,
         columns=columns is not None,
     )
 
@@ -115,13 +113,12 @@ def _units(text: str) -> str:
     return text if len(data) == 2 * len(text) else "".join(map(chr, memoryview(data).cast("H")))
 
 
-def _told_apart(glyphs: Glyphs, text: str) -> tuple[str, int]:
+def _told_apart(glyphs: Glyphs, text: str) -> str:
     """U+FFFE stands for a hyphen at a line's end, where pdfium joins the word, or for a glyph without a character.
-    The first becomes HYPHEN, the second U+FFFD and is counted; the length stays."""
+    The first becomes HYPHEN, the second U+FFFD; the length stays."""
     if text.isascii() or "\ufffe" not in text:
-        return text, 0
-    told = _EITHER.sub(lambda found: HYPHEN if glyphs.hyphen(found.start()) else "\ufffd", text)
-    return told, told.count("\ufffd") - text.count("\ufffd")
+        return text
+    return _EITHER.sub(lambda found: HYPHEN if glyphs.hyphen(found.start()) else "\ufffd", text)
 
 
 def _joined(text: str) -> str:

@@ -1,7 +1,7 @@
 """PDF to items: pages first, then what is attached. Every page has its item, read or not.
 
 pdfium gives the text, `quality` judges it, pypdf is asked where pdfium fails or the text is bad, and the better one is
-kept. A file that neither opens is tried again with a mended end.
+kept. `open` finds a way into damaged files.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from unabridged.ingest.reading import Place, Reading, Source, spoken
 from unabridged.ingest.texts.normalise import normalise
 
 _USELESS, _AGAIN = 2, 8  # pages in a row for which pypdf did no better: it is asked for each eighth then
-_EMPTY = PageText("", "", 0, 0, 0.0, 0)
+_EMPTY = PageText("", "", 0, 0, 0.0)
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """One pass over the objects of a page and of its forms: which texts may be hidden from a reader, and why.
 
-Suspicion is cheap and errs on the side of too much; `pdf_hidden` decides. Looks at no more than `_OBJECTS` objects.
+Suspicion is cheap and errs on the side of too much; `hidden` decides. Looks at no more than `_OBJECTS` objects.
 """
 
 import ctypes
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from unabridged.ingest.pdf.calls import Cells, address, calls
 
-_TEXT, _PATH, _IMAGE, _SHADING, _FORM = 1, 2, 3, 4, 5
+_TEXT, _PATH, _IMAGE, _FORM = 1, 2, 3, 5
 _UNSEEN = (3, 7)  # text render modes that neither fill nor stroke
 _OBJECTS = 20_000
 _LEVELS = 3  # forms within forms

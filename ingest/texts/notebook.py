@@ -75,9 +75,10 @@ def _joined(value: object) -> str:
 
 def _output(output: dict[str, Any]) -> tuple[str, int]:
     """What a cell printed, and how many pictures beside it."""
-    data = output.get("data") if isinstance(output.get("data"), dict) else {}
-    pictures = sum(1 for kind in data or () if str(kind).startswith("image/"))
-    printed = _joined(output.get("text")) or _joined((data or {}).get("text/plain"))
+    found = output.get("data")
+    data = found if isinstance(found, dict) else {}
+    pictures = sum(str(kind).startswith("image/") for kind in data)
+    printed = _joined(output.get("text")) or _joined(data.get("text/plain"))
     if output.get("output_type") == "error":
         printed = f"{output.get('ename', 'Error')}: {output.get('evalue', '')}"
     return printed, pictures
