@@ -11,6 +11,7 @@ from typing import Literal
 
 from unabridged.ingest.catalog.audit_files import audit_files
 from unabridged.ingest.catalog.audit_index import audit_index
+from unabridged.ingest.catalog.database import faults
 from unabridged.ingest.catalog.findings import Checked, Finding
 from unabridged.ingest.catalog.outdated import outdated
 from unabridged.ingest.library import Library
@@ -72,11 +73,7 @@ def audit(library: Library, parts: tuple[Part, ...] = PARTS) -> Iterator[Finding
 
 def _database(connection: sqlite3.Connection) -> Iterator[Finding | Checked]:
     yield Checked("database")
-    for row in connection.execute("PRAGMA integrity_check(20)"):
-        if row[0] != "ok":
-            yield Finding("damaged", str(row[0]), "restore a backup")
-    for row in connection.execute("PRAGMA foreign_key_check"):
-        text = f"a row of {row['table']} points at a row of {row['parent']} that is gone"
+    for text in faults(connection):
         yield Finding("damaged", text, "restore a backup")
     yield from _broken(connection, _RULES, "`unabridged add --force` reads them again")
     reading = connection.execute("SELECT COUNT(*) FROM contents WHERE state = 'reading'").fetchone()[0]

@@ -5,7 +5,7 @@ It knows nothing of the tables (that is `migrations`).
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from unabridged.ingest.catalog.migrations import migrate
 from unabridged.ingest.errors import IngestError, LibraryDamaged
 
 BUSY_SECONDS = 30.0
+_BRIEF_MILLISECONDS = 500
 _ROOM = 1 << 20  # bytes: SQLite's side files want some
 
 # What a library that holds something else than was written to it makes SQLite, and whoever takes it from there, raise.
@@ -70,10 +71,35 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         raise
 
 
+def stored_if_free(connection: sqlite3.Connection, store: Callable[[], bool]) -> bool:
+    """What `store` says, run in a transaction; False where another process is writing or the disk is full: nothing is
+    stored then. For what is computed again when it is not there."""
+    patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+    connection.execute(f"PRAGMA busy_timeout = {_BRIEF_MILLISECONDS}")
+    try:
+        with transaction(connection):
+            return store()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname not in ("SQLITE_BUSY", "SQLITE_FULL"):
+            raise
+        return False
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
+
+
 def rollback(connection: sqlite3.Connection) -> None:
     """Undoes the open transaction. A full disk may have undone it already."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
+
+
+def faults(connection: sqlite3.Connection) -> Iterator[str]:
+    """What SQLite itself finds wrong with the file, in sentences."""
+    for row in connection.execute("PRAGMA integrity_check(20)"):
+        if row[0] != "ok":
+            yield str(row[0])
+    for row in connection.execute("PRAGMA foreign_key_check"):
+        yield f"a row of {row['table']} points at a row of {row['parent']} that is gone"
 
 
 @contextmanager

@@ -35,8 +35,7 @@ def hidden_hits(
     """Path and number of each page whose hidden text has all that was typed. Reads every page of the collection."""
     units = parse(query, whole_numbers=True).without_stop_words().units
     number = reads.collection_id(connection, collection)
-    ids = json.dumps([row.id for row in reads.documents(connection, collection, where)]) if where else None
-    values = {"collection": number, "documents": ids}
+    values = {"collection": number, "documents": reads.meant(connection, collection, where)}
     found = []
     for page in map(reads.page_row, connection.execute(_PAGES, values)):
         text = "\n".join(page.text[part.start : part.end] for part in page.parts if part.kind is PartKind.HIDDEN)

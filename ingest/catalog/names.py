@@ -1,7 +1,6 @@
 """Finds documents by their names: of files, attachments and what archives hold, and by titles. A message has its
 subject on its page, where every search finds it."""
 
-import json
 import sqlite3
 
 from unabridged.ingest.catalog import reads
@@ -28,12 +27,11 @@ def named(
     if not units:
         return []
     number = reads.collection_id(connection, collection)
-    ids = json.dumps([row.id for row in reads.documents(connection, collection, where)]) if where else None
     rows = connection.execute(
         _NAMES,
         {
             "collection": number,
-            "documents": ids,
+            "documents": reads.meant(connection, collection, where),
             "part": f"%{max(map(_part, units), key=len)}%",
         },
     )

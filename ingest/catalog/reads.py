@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from unabridged.ingest.catalog.database import faults
 from unabridged.ingest.catalog.document_rows import document_row, places
 from unabridged.ingest.catalog.facets import Facets
 from unabridged.ingest.catalog.filters import Filter, select
@@ -117,6 +118,11 @@ _DOCUMENTS = """
     LEFT JOIN documents p ON p.id = d.parent_id
     LEFT JOIN messages m ON m.document_id = d.id
     LEFT JOIN token_counts t ON t.document_id = d.id AND t.tokenizer_id = :tokenizer"""
+
+
+def meant(connection: sqlite3.Connection, collection: str | None, where: Filter | None) -> str | None:
+    """The ids of the documents that a filter means, as a JSON list for a query; None where there is no filter."""
+    return json.dumps([row.id for row in documents(connection, collection, where)]) if where else None
 
 
 # The documents :ids and all that hold them.
@@ -233,9 +239,7 @@ def verify(connection: sqlite3.Connection) -> list[str]:
     """See `Library.verify`."""
     problems: list[str] = []
     try:
-        problems += [row[0] for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-        for row in connection.execute("PRAGMA foreign_key_check"):
-            problems.append(f"a row of {row['table']} points at a row of {row['parent']} that is gone")
+        problems.extend(faults(connection))
         query = "SELECT COUNT(*) FROM pages WHERE id NOT IN (SELECT rowid FROM page_index)"
         if missing := connection.execute(query).fetchone()[0]:
             problems.append(f"{missing} pages are missing in the search index")

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.database import stored_if_free
 from unabridged.ingest.catalog.messages import identity
 from unabridged.ingest.catalog.quoted_lines import Places
 from unabridged.ingest.catalog.quoted_text import Message, message_of
@@ -22,7 +22,6 @@ from unabridged.ingest.library import Library
 _NEAR = 50  # messages of other threads with the same subject
 _MOST = 20_000_000  # characters of a thread that is compared
 _BATCH = 500  # threads in one transaction
-_BUSY_MILLISECONDS = 500
 
 
 @dataclass(frozen=True)
@@ -144,20 +143,14 @@ def _version(connection: sqlite3.Connection) -> int:
 def _stored(connection: sqlite3.Connection, threads: list[int], rows: list[_Row], version: int) -> bool:
     """Stores what a comparison of threads found; False where another process was or is writing: what was compared may
     be older than what it has stored, and the threads are compared again next time."""
-    patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-    try:
-        with transaction(connection):
-            if _version(connection) != version:
-                return False
-            _store(connection, json.dumps(threads), rows)
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorname not in ("SQLITE_BUSY", "SQLITE_FULL"):
-            raise
-        return False
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {patience}")
-    return True
+
+    def store() -> bool:
+        if _version(connection) != version:
+            return False
+        _store(connection, json.dumps(threads), rows)
+        return True
+
+    return stored_if_free(connection, store)
 
 
 def _store(connection: sqlite3.Connection, threads: str, rows: list[_Row]) -> None:

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
-from unabridged.ingest.catalog.database import transaction
+from unabridged.ingest.catalog.database import stored_if_free
 from unabridged.ingest.catalog.rows import PageRow
 from unabridged.ingest.document import Page, Part, PartKind
 from unabridged.ingest.library import Library
-
-_BUSY_MILLISECONDS = 500
 
 
 class Encoder(Protocol):
@@ -157,17 +155,11 @@ def _page(row: sqlite3.Row) -> PageTokens:
 
 
 def _try_to_store(connection: sqlite3.Connection, document_id: int, name: str, pages: list[PageTokens]) -> None:
-    patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
-    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-    try:
-        with transaction(connection):
-            tokenizer = tokenizer_row(connection, name)
-            for page in pages:
-                store_page(connection, document_id, tokenizer, page)
-            store_count(connection, document_id, tokenizer)
-    except sqlite3.OperationalError as error:
-        # Nothing is lost: they are computed again next time.
-        if error.sqlite_errorname not in ("SQLITE_BUSY", "SQLITE_FULL"):
-            raise
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {patience}")
+    def store() -> bool:
+        tokenizer = tokenizer_row(connection, name)
+        for page in pages:
+            store_page(connection, document_id, tokenizer, page)
+        store_count(connection, document_id, tokenizer)
+        return True
+
+    stored_if_free(connection, store)
