@@ -28,6 +28,11 @@ def on_disk(path: str) -> str:
     return path
 
 
+def lies_in(path: str, folder: str) -> bool:
+    """Whether an absolute path is a folder, or lies in it, by its text."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def expanded(path: str | Path) -> Path:
     """The path with its "~" or "~name" at the beginning replaced by that home folder. What names no user is a name as
     any other: "~$lease.docx" is what Word leaves beside a document."""

@@ -7,7 +7,6 @@ and `.unabridgedignore` decides over a `.gitignore` beside it. A rule is named b
 
 import os
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -84,11 +83,10 @@ class Ignores:
 
     files: tuple[_IgnoreFile, ...] = ()
 
-    def within(self, folder: str, top: str, names: Iterable[str]) -> "Ignores":
-        """These and the folder's own, of which `names` may be there. Raises OSError where one cannot be read and
-        PatternInvalid where a line has no meaning."""
-        found = tuple(_read(folder, top, name) for name in names)
-        return Ignores((*self.files, *found)) if found else self
+    def within(self, folder: str, top: str, name: str) -> "Ignores":
+        """These and the folder's own of that name. Raises OSError where it cannot be read and PatternInvalid where a
+        line has no meaning."""
+        return Ignores((*self.files, _read(folder, top, name)))
 
     def leave_out(self, path: str, is_folder: bool) -> str:
         """The rule that leaves the path out; "" for none."""

@@ -5,6 +5,8 @@ what others change.
 import re
 from pathlib import Path
 
+from unabridged.ingest.paths import lies_in
+
 _UNTOLD = re.compile(
     r"(nfs\d?|cifs|smb\d?|smbfs|9p|afs|ceph|lustre|beegfs|glusterfs|ocfs2|gfs2|davfs|ncpfs|virtiofs|vboxsf|prl_fs|drvfs"
     r"|fuse(\..*)?|fuseblk\..*)"
@@ -25,8 +27,10 @@ def untold(folder: Path) -> str:
 def kind_of(folder: str, lines: list[str]) -> str:
     """As `untold`, from the lines of mountinfo."""
     mounts = [found for line in lines if (found := _mount(line)) is not None]
-    holding = max((mount for mount in mounts if _lies(folder, mount[0])), default=("", ""), key=lambda one: len(one[0]))
-    within = [mount for mount in mounts if mount[0] != folder and _lies(mount[0], folder)]
+    holding = max(
+        (mount for mount in mounts if lies_in(folder, mount[0])), default=("", ""), key=lambda one: len(one[0])
+    )
+    within = [mount for mount in mounts if mount[0] != folder and lies_in(mount[0], folder)]
     return next((kind for _, kind in (holding, *within) if _UNTOLD.fullmatch(kind)), "")
 
 
@@ -37,7 +41,3 @@ def _mount(line: str) -> tuple[str, str] | None:
     if not dash or len(fields) < 5:
         return None
     return _OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[4]), behind.split(" ")[0]
-
-
-def _lies(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from threading import Event
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
-
 
 _LOOK_MILLISECONDS = 2
 
@@ -17,7 +15,7 @@ class WatchesUsedUp(Exception):
 
 
 class Notifier:
-    """Follows folders and all below them. Use as a context manager."""
+    """Follows folders and all below them. `close` at the end."""
 
     def __init__(self) -> None:
         self._notify: RustNotify | None = None
@@ -54,11 +52,3 @@ class Notifier:
         if self._notify is not None:
             self._notify.close()
         self._notify, self.followed = None, frozenset()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

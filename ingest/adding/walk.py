@@ -1,8 +1,8 @@
 """Finds the files below the paths that were named. Looks, never opens a file but ignore files.
 
 Files come in natural order, one at a time, however large the tree. What cannot be listed, followed or read as a file is
-a `Problem`; what a rule leaves out (`ingest.ignores`) is `Passed` with the number of its files, so that found, problems
-and passed add up to all there is. Links to folders are followed after all else, so that what lies in the tree itself is
+a `Problem`; what a rule leaves out (`ignores`) is `Passed` with the number of its files, so that found, problems and
+passed add up to all there is. Links to folders are followed after all else, so that what lies in the tree itself is
 found where it lies; a folder that was walked already is not walked again.
 """
 
@@ -129,7 +129,7 @@ class _Walk:
         for name in ignore_files(self.patterns.rules):
             if name in names:
                 try:
-                    ignores = ignores.within(folder.path, self.top, [name])
+                    ignores = ignores.within(folder.path, self.top, name)
                 except (OSError, PatternInvalid) as error:
                     yield _not_heeded(f"{folder.path.rstrip('/')}/{name}", error)
                     names.remove(name)

@@ -11,6 +11,7 @@ Reads no file and knows no library.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -19,6 +20,7 @@ from typing import NamedTuple
 from unabridged.ingest.adding.ignores import GIT_IGNORE_FILE, IGNORE_FILE, Rules
 from unabridged.ingest.adding.mounts import untold
 from unabridged.ingest.adding.notifier import Notifier, WatchesUsedUp
+from unabridged.ingest.paths import lies_in
 
 _NEVER = float("-inf")
 _STEP_SECONDS = 0.25
@@ -78,7 +80,7 @@ class Watch:
     def batches(self) -> Iterator[Batch | Notice]:
         """Ends when `stop` is set."""
         asked = 0.0
-        with self._notifier:
+        with closing(self._notifier):
             while not self._stop.is_set():
                 if time.monotonic() - asked >= _FOLDERS_SECONDS or not asked:
                     asked = time.monotonic()
@@ -132,7 +134,7 @@ class Watch:
         for path in paths:
             if path.startswith(self._own):
                 continue
-            folders = [folder for folder in self._folders if _within(path, folder.path)]
+            folders = [folder for folder in self._folders if lies_in(path, folder.path)]
             if path.rpartition("/")[2] in (IGNORE_FILE, GIT_IGNORE_FILE):
                 self._looked.update({(folder.collection, folder.path): _NEVER for folder in folders})
             elif any(not _hidden(path, folder) for folder in folders):
@@ -148,7 +150,7 @@ class Watch:
             if folder.path not in self._present:
                 continue
             pause = self._pauses.sweep if folder.path in self._notifier.followed else self._pauses.every
-            mine = {path for path in still if _within(path, folder.path)}
+            mine = {path for path in still if lies_in(path, folder.path)}
             if now - self._looked[folder.collection, folder.path] >= pause or len(mine) > _MOST_PATHS:
                 self._looked[folder.collection, folder.path] = now
                 yield Batch(folder.collection, folder.path, None)
@@ -162,10 +164,6 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return there.st_dev, there.st_ino
-
-
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _hidden(path: str, folder: Folder) -> bool:
