@@ -102,10 +102,16 @@ Test = Callable[[DocumentRow], bool]
 def _by_path(where: Filter) -> Test | None:
     if not where.patterns:
         return None
-    patterns, taken = Patterns(where.patterns), set[int]()
+    patterns = Patterns(where.patterns)
+    return _and_within(lambda row: any(patterns.match(path) for path in (row.path, *row.also)))
+
+
+def _and_within(own: Test) -> Test:
+    """A test that holds for what lies in a document as well; it is to see parents first."""
+    taken: set[int] = set()
 
     def test(row: DocumentRow) -> bool:
-        if row.parent_id in taken or any(patterns.match(path) for path in (row.path, *row.also)):
+        if row.parent_id in taken or own(row):
             taken.add(row.id)
             return True
         return False
@@ -118,20 +124,13 @@ def _by_mail(where: Filter, rows: Sequence[DocumentRow]) -> Test | None:
         return None
     senders, recipients = fold(where.sender).split(), fold(where.recipient).split()
     threads = _threads(where.thread, rows) if where.thread else None
-    taken: set[int] = set()
 
     def own(row: DocumentRow) -> bool:
         if row.kind is not Kind.MESSAGE or (threads is not None and row.thread not in threads):
             return False
         return _holds(row, ("from", "reply_to"), senders) and _holds(row, ("to", "cc", "bcc"), recipients)
 
-    def test(row: DocumentRow) -> bool:
-        if row.parent_id in taken or own(row):
-            taken.add(row.id)
-            return True
-        return False
-
-    return test
+    return _and_within(own)
 
 
 def _holds(row: DocumentRow, keys: Sequence[str], words: Sequence[str]) -> bool:

@@ -192,8 +192,8 @@ def m006_messages(db: Any) -> None:
 
 
 def m007_readers_and_rules(db: Any) -> None:
-    """Which readers read a content (`ingest.versions`; 0: older ones), and what was left out of a folder that was
-    added (`ingest.ignores.Rules` as JSON), so that looking again leaves out the same."""
+    """Which readers read a content (`ingest.catalog.versions`; 0: older ones), and what was left out of a folder that
+    was added (`ingest.adding.ignores.Rules` as JSON), so that looking again leaves out the same."""
     db.execute("ALTER TABLE contents ADD COLUMN reader_version INTEGER NOT NULL DEFAULT 0")
     db.execute("ALTER TABLE roots ADD COLUMN rules TEXT NOT NULL DEFAULT '{}'")
 
