@@ -17,6 +17,7 @@ from unabridged.ingest.paths import shown
 from unabridged.ingest.worker import Workers
 
 Adder = Callable[..., dict[str, FileDone]]
+Shelve = Callable[..., None]
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def shelved(library: Library) -> Callable[..., None]:
+def shelved(library: Library) -> Shelve:
     """Puts text files into the library as an addition would, without its processes."""
 
     def put(*paths: Path) -> None:

@@ -1,19 +1,15 @@
 """The check of a library: a sound one passes, and each thing that is broken by hand is named."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.ingest.conftest import Adder, Shelve
 
 from unabridged.ingest.catalog import outdated
 from unabridged.ingest.catalog.audit import audit
 from unabridged.ingest.catalog.findings import Finding
-from unabridged.ingest.catalog.rows import FileDone
 from unabridged.ingest.library import Library
-
-Adder = Callable[..., dict[str, FileDone]]
-Shelve = Callable[..., None]
 
 
 @pytest.fixture

@@ -4,18 +4,14 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.ingest.conftest import Adder, Shelve
 
 from unabridged.ingest.catalog.backup import backup, restore
-from unabridged.ingest.catalog.rows import FileDone
 from unabridged.ingest.errors import IngestError, LibraryBusy, LibraryDamaged
 from unabridged.ingest.library import Library
-
-Adder = Callable[..., dict[str, FileDone]]
-Shelve = Callable[..., None]
 
 
 @pytest.fixture
