@@ -1,10 +1,11 @@
-"""A receipt in words, for terminals. Imports the event types only."""
+"""Receipts and figures in words, for terminals. Imports the event types only."""
 
 from unabridged.app.events import Fetched, LeftOut, Receipt
 
 # How documents were read, where it is not each by itself.
 AS_ONE = {"composable": "", "joint": ", read as one text (joint)"}
 _LISTED = 12
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _FINISHES = {"stop": "", "length": "; cut at the longest answer allowed", "cancelled": "; stopped"}
 
 
@@ -50,3 +51,28 @@ def _pages(pages: str) -> str:
 def count(number: int, noun: str) -> str:
     """ "1 page", "2,000 pages"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def figure(value: int | None) -> str:
+    """ "2,000"; "-" where it is not known."""
+    return "-" if value is None else f"{value:,}"
+
+
+def size(number: int) -> str:
+    """Bytes for people: "1.5 GiB"."""
+    if number < 1024:
+        return f"{number} B"
+    value = float(number)
+    for unit in _UNITS:
+        value /= 1024
+        if value < 1000 or unit == _UNITS[-1]:
+            break
+    return f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: "8 s", "12 min", "3 h 20 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

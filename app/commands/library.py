@@ -7,6 +7,7 @@ import click
 
 from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app, table
 from unabridged.app.commands.filtering import filter_options, nothing
+from unabridged.app.output import figure
 from unabridged.app.printable import one_line, printable
 from unabridged.app.rereading import Rereading
 
@@ -202,7 +203,7 @@ def _collections(library: "Library", as_json: bool) -> None:
         return
     table(
         (
-            [f"{row.files:,}", f"{row.documents:,}", f"{row.pages:,}", _number(row.tokens), row.composition, row.name]
+            [f"{row.files:,}", f"{row.documents:,}", f"{row.pages:,}", figure(row.tokens), row.composition, row.name]
             for row in rows
         ),
         ["FILES", "DOCUMENTS", "PAGES", "TOKENS", "READ", "COLLECTION"],
@@ -240,7 +241,3 @@ def _narrate_status(row: "DocumentRow") -> None:
 
 def _page_name(page: "PageRow") -> str:
     return f"{page.number} ({one_line(page.label)})" if page.label else str(page.number)
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"

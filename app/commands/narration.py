@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unabridged.app.commands.common import App, emit
-from unabridged.app.commands.reading_ahead import duration
 from unabridged.app.events import Added
+from unabridged.app.output import duration
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unabridged.app.cli import PARTLY, exit_code, say
 from unabridged.app.commands.common import App, emit
 from unabridged.app.events import Forecast, Problem, ReadAhead, Stage
+from unabridged.app.output import count, duration, left_out, size
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 # A server that is gone, or was told to go; another one can be had.
 _LOST, _STOPPING = "server_unreachable", "server_stopping"
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def read_ahead(
@@ -127,8 +127,6 @@ class _Screen:
         self._bar.start()
 
     def _left_out(self, forecast: Forecast) -> None:
-        from unabridged.app.output import left_out
-
         for line in left_out(forecast.left_out):
             self._say(line)
 
@@ -137,29 +135,7 @@ class _Screen:
 
 
 def _forecast_text(forecast: Forecast) -> str:
-    from unabridged.app.output import count
-
     return (
         f"{forecast.collection}: {count(forecast.documents, 'document')}, {forecast.tokens:,} tokens, "
         f"{size(forecast.bytes)} of KV; {forecast.stored:,} tokens are stored, {forecast.missing:,} are to be read"
     )
-
-
-def size(number: int) -> str:
-    """Bytes for people: "1.5 GiB"."""
-    if number < 1024:
-        return f"{number} B"
-    value = float(number)
-    for unit in _UNITS:
-        value /= 1024
-        if value < 1000 or unit == _UNITS[-1]:
-            break
-    return f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people: "8 s", "12 min", "3 h 20 min"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -7,7 +7,7 @@ lists name, and what no list names. Knows the store's folder, neither engine nor
 import shlex
 from pathlib import Path
 
-from unabridged.app.commands.reading_ahead import size
+from unabridged.app.output import size
 from unabridged.engine.errors import StoreError
 from unabridged.engine.kv.folder import Folder
 from unabridged.engine.kv.shelves import listed

@@ -1,6 +1,6 @@
 """What became of files and pages: problems by document and page, the map of a document, what rules leave out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,7 +8,8 @@ import msgspec
 
 from unabridged.app.commands.common import App, emit, table
 from unabridged.app.commands.narration import ignored_line
-from unabridged.app.output import count
+from unabridged.app.context import ranges
+from unabridged.app.output import count, figure
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ def problems(library: "Library", rows: "Sequence[DocumentRow]") -> "list[tuple[D
 
 def lines(row: "DocumentRow") -> list[list[str]]:
     """Status, pages, tokens and path of a document, and a line for each copy of its file, so that files add up."""
-    tokens = "-" if row.tokens is None else f"{row.tokens:,}"
-    return [[row.status, f"{row.pages:,}", tokens, row.path], *(["copy", "", "", path] for path in _copies(row))]
+    return [
+        [row.status, f"{row.pages:,}", figure(row.tokens), row.path],
+        *(["copy", "", "", path] for path in _copies(row)),
+    ]
 
 
 def _copies(row: "DocumentRow") -> tuple[str, ...]:
@@ -44,7 +47,7 @@ def tell_problems(found: "Sequence[tuple[DocumentRow, list[PageProblem]]]") -> N
         for page in pages:
             by_flags.setdefault(page.flags, []).append(page.number)
         for flags, numbers in by_flags.items():
-            click.echo(f"    {_runs(numbers)}: {', '.join(flags)}")
+            click.echo(f"    {_named(numbers)}: {', '.join(flags)}")
 
 
 def ignored(app: App, library: "Library", collection: str, as_json: bool) -> None:
@@ -89,7 +92,6 @@ def map_json(
     """The map as an object."""
     return {
         **document,
-        "meta": row.meta,
         "map": pages,
         "outline": [{"level": level, "title": title, "page": page} for level, title, page in outline(row)],
         "holds": [child.path for child in children],
@@ -108,21 +110,14 @@ def _page_cells(page: "PageFacts") -> list[str]:
         page.label,
         page.status,
         f"{page.characters:,}",
-        "-" if page.tokens is None else f"{page.tokens:,}",
+        figure(page.tokens),
         f"{page.score:.2f}",
         page.extractor,
         "; ".join(filter(None, [" ".join(page.flags), parts])),
     ]
 
 
-def _runs(numbers: Iterable[int]) -> str:
+def _named(numbers: Sequence[int]) -> str:
     """ "page 3", "pages 3, 5-9"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    single = len(words) == 1 and "-" not in words[0]
-    return f"{'page' if single else 'pages'} {', '.join(words)}"
+    named = ranges(numbers)
+    return f"{'page' if named.isdecimal() else 'pages'} {named}"

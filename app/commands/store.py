@@ -11,7 +11,7 @@ import click
 
 from unabridged.app.cli import FAILED, say
 from unabridged.app.commands.common import TEXT, App, collection_option, emit, examples, json_option, pass_app, table
-from unabridged.app.commands.reading_ahead import size
+from unabridged.app.output import size
 from unabridged.engine.kv.shelves import listed
 from unabridged.models.errors import UnabridgedError
 

@@ -8,9 +8,8 @@ import click
 
 from unabridged.app.cli import FAILED, PARTLY
 from unabridged.app.commands.common import App, emit, examples, json_option, pass_app
-from unabridged.app.commands.reading_ahead import size
 from unabridged.app.errors import ServerBusy
-from unabridged.app.output import count
+from unabridged.app.output import count, size
 from unabridged.app.printable import one_line
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from unabridged.app import cli
-from unabridged.app.commands.reading_ahead import duration, size
+from unabridged.app.output import duration, size
 from unabridged.engine.kv.folder import Folder
 from unabridged.engine.kv.format import Header, aligned, file_bytes, write
 from unabridged.engine.kv.shelves import Shelf
