@@ -72,6 +72,25 @@ def _old(data: bytes, fast_saved: bool, pager: Pager) -> None:
         pager.add("".join(_GLYPHS.get(char, char if char >= " " else " ") for char in text), "\n\n")
 
 
+class _Fields:
+    """The fields that are open, and whether the instruction of one of them is being read."""
+
+    def __init__(self) -> None:
+        self._instructions: list[bool] = []
+
+    def take(self, char: str) -> bool:
+        """Whether the next character is a field's mark, or of its instruction: no text."""
+        if char == _BEGIN:
+            self._instructions.append(True)
+        elif char == _SEPARATE and self._instructions:
+            self._instructions[-1] = False
+        elif char == _END and self._instructions:
+            self._instructions.pop()
+        else:
+            return any(self._instructions)
+        return True
+
+
 class _Told:
     """Tells a document's text to pages."""
 
@@ -98,19 +117,13 @@ class _Told:
         line: list[str] = []
         unseen: dict[int, list[str]] = {HIDDEN: [], DELETED: []}
         row: list[str] = []
-        field: list[bool] = []  # open fields: whether their instruction is being read
+        fields = _Fields()
         begin = 0
         for position in range(self._main):
             char = self._text[position]
-            if char == _BEGIN:
-                field.append(True)
-            elif char == _SEPARATE and field:
-                field[-1] = False
-            elif char == _END and field:
-                field.pop()
-            elif any(field):
+            if fields.take(char):
                 continue
-            elif char in "\r\x07\x0c":
+            if char in "\r\x07\x0c":
                 self._end("".join(line), position, begin, char, row)
                 self._apart(unseen)
                 line, begin = [], position + 1
@@ -156,7 +169,8 @@ class _Told:
             row.append(text.strip())
         elif row and mark == "\r" and not state & ROW_END:
             # A paragraph in a cell: the cell's mark ends the last of them.
-            row.append(text.strip()) if text.strip() else None
+            if text.strip():
+                row.append(text.strip())
         else:
             if state & PAGE_BEFORE and begin:
                 self._pages.page_break()
@@ -190,14 +204,8 @@ class _Told:
     def _plain(self, low: int, high: int) -> str:
         """Characters as lines, without fields' instructions and marks."""
         out: list[str] = []
-        depth: list[bool] = []
+        fields = _Fields()
         for char in self._text[low:high]:
-            if char == _BEGIN:
-                depth.append(True)
-            elif char == _SEPARATE and depth:
-                depth[-1] = False
-            elif char == _END and depth:
-                depth.pop()
-            elif not any(depth):
+            if not fields.take(char):
                 out.append("\n" if char in "\r\x07\x0c" else _GLYPHS.get(char, char if char >= " " else ""))
         return "".join(out)

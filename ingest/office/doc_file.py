@@ -87,21 +87,13 @@ class DocFile:
         return self.table[offset : offset + length]
 
     def _pieces(self) -> list[Piece]:
-        clx = self._table(_CLX)
-        at = 0
-        while at + 3 <= len(clx) and clx[at] == 1:
-            at += 3 + int.from_bytes(clx[at + 1 : at + 3], "little")
-        plc = clx[at + 5 :] if clx[at : at + 1] == b"\x02" else b""
-        count = max(0, (len(plc) - 4) // 12)
-        starts = struct.unpack_from(f"<{count + 1}I", plc) if count else ()
         pieces: list[Piece] = []
-        for n in range(count):
-            (place,) = struct.unpack_from("<I", plc, 4 * (count + 1) + 8 * n + 2)
+        for place, stated in _stated(self._table(_CLX)):
             width = 1 if place & _COMPRESSED else 2
             offset = (place & ~_COMPRESSED) // 2 if width == 1 else place
             # No more characters than the file has bytes for, whatever is claimed.
             most = max(0, len(self.data) - offset) // width
-            length = min(max(0, starts[n + 1] - starts[n]), most)
+            length = min(stated, most)
             begin = pieces[-1].end if pieces else 0
             if length:
                 pieces.append(Piece(begin, begin + length, offset, width))
@@ -170,14 +162,17 @@ def properties(data: bytes) -> Iterator[tuple[int, int]]:
 
 def old_pieces(clx: bytes) -> list[tuple[int, int]]:
     """Where the pieces of a document of Word 6 or 95 lie in its stream: one byte a character."""
+    return [(place, place + length) for place, length in _stated(clx)]
+
+
+def _stated(clx: bytes) -> Iterator[tuple[int, int]]:
+    """The pieces as their table has them: place in the file, and number of characters."""
     at = 0
     while at + 3 <= len(clx) and clx[at] == 1:
         at += 3 + int.from_bytes(clx[at + 1 : at + 3], "little")
     plc = clx[at + 5 :] if clx[at : at + 1] == b"\x02" else b""
     count = max(0, (len(plc) - 4) // 12)
     starts = struct.unpack_from(f"<{count + 1}I", plc) if count else ()
-    pieces = []
     for n in range(count):
         (place,) = struct.unpack_from("<I", plc, 4 * (count + 1) + 8 * n + 2)
-        pieces.append((place, place + max(0, starts[n + 1] - starts[n])))
-    return pieces
+        yield place, max(0, starts[n + 1] - starts[n])
