@@ -4,8 +4,9 @@ import io
 import posixpath
 from collections.abc import Iterator
 
-from unabridged.ingest.archives.zipfiles import ZipError
+from unabridged.ingest.archives.zipfiles import Member, ZipError
 from unabridged.ingest.document import Item
+from unabridged.ingest.magic import OLE
 from unabridged.ingest.office.opc import Package
 from unabridged.ingest.reading import Place, Reading, Source
 
@@ -19,22 +20,27 @@ def children(package: Package, folder: str, reading: Reading, place: Place) -> I
         chunk = where == folder and name.lower().endswith(_CHUNKS)
         if where != posixpath.join(folder, "embeddings") and not chunk:
             continue
-        if why := reading.refuses(member.size, place.depth):
-            package.notes.append(f"embedded file {name} not read: {why}")
-            continue
-        try:
-            data = package.zip.read(member, reading.limits.attachment_bytes)
-        except ZipError as error:
-            package.notes.append(f"embedded file {name} {error}")
-            continue
-        for inner, content in contents(name, data):
-            yield from reading.child(Source(inner, content), reading, place)
+        data = unpacked(package, member, name, reading, place)
+        if data is not None:
+            yield from reading.child(Source(*content(name, data)), reading, place)
 
 
-def contents(name: str, data: bytes) -> list[tuple[str, bytes]]:
+def unpacked(package: Package, member: Member, name: str, reading: Reading, place: Place) -> bytes | None:
+    """An embedded file, to be read at `place`; None where it is not read, which the package notes."""
+    if why := reading.refuses(member.size, place.depth):
+        package.notes.append(f"embedded file {name} not read: {why}")
+        return None
+    try:
+        return package.zip.read(member, reading.limits.attachment_bytes)
+    except ZipError as error:
+        package.notes.append(f"embedded file {name} {error}")
+        return None
+
+
+def content(name: str, data: bytes) -> tuple[str, bytes]:
     """What lies in an embedded object: the file that OLE wraps, under its own name, or the object as it is."""
-    if not data.startswith(b"\xd0\xcf\x11\xe0"):
-        return [(name, data)]
+    if not data.startswith(OLE):
+        return name, data
     from unabridged.ingest.office.ole import unwrapped
 
-    return [unwrapped(io.BytesIO(data)) or (name, data)]
+    return unwrapped(io.BytesIO(data)) or (name, data)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from unabridged.ingest.archives.zipfiles import Zip, ZipError
 from unabridged.ingest.document import Item, Kind, PartKind, Status
-from unabridged.ingest.office import odf_crypto
+from unabridged.ingest.office import embedded, odf_crypto
 from unabridged.ingest.office.odf_sheets import Sheets
 from unabridged.ingest.office.odf_slides import Slides
 from unabridged.ingest.office.odf_styles import PREFIXES, Styles
@@ -118,12 +118,6 @@ def _embedded(package: Package, reading: Reading, place: Place) -> Iterator[Item
         path = member.name
         if "/" in path or not path.startswith("Obj"):
             continue
-        if why := reading.refuses(member.size, place.depth):
-            package.notes.append(f"embedded file {path} not read: {why}")
-            continue
-        try:
-            data = package.zip.read(member, reading.limits.attachment_bytes)
-        except ZipError as error:
-            package.notes.append(f"embedded file {path} {error}")
-            continue
-        yield from reading.child(Source(path, data), reading, place)
+        data = embedded.unpacked(package, member, path, reading, place)
+        if data is not None:
+            yield from reading.child(Source(path, data), reading, place)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from unabridged.ingest.document import Item, Kind, Opened
-from unabridged.ingest.office.embedded import contents
+from unabridged.ingest.magic import OLE
+from unabridged.ingest.office.embedded import content
 from unabridged.ingest.office.rtf_story import Story, TooDeep
 from unabridged.ingest.office.word import WordPages
 from unabridged.ingest.reading import Place, Reading, Source
@@ -11,7 +12,6 @@ from unabridged.ingest.texts.normalise import one_line
 from unabridged.ingest.texts.pager import Pager
 
 EXTRACTOR = "rtf 1"
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
 def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
@@ -80,7 +80,7 @@ def _opened(ref: int, source: Source, place: Place, story: Story) -> Opened:
 
 def _embedded(number: int, data: bytes, reading: Reading, place: Place, notes: list[str]) -> Iterator[Item]:
     """The document in an object: behind a header of OLE 1, whose length varies."""
-    at = data.find(_OLE, 0, 4_096)
+    at = data.find(OLE, 0, 4_096)
     name = f"embedded object {number}"
     if at < 0:
         if data:
@@ -89,5 +89,4 @@ def _embedded(number: int, data: bytes, reading: Reading, place: Place, notes: l
     if why := reading.refuses(len(data), place.depth):
         notes.append(f"{name} not read: {why}")
         return
-    for inner, content in contents(name, data[at:]):
-        yield from reading.child(Source(inner, content), reading, place)
+    yield from reading.child(Source(*content(name, data[at:])), reading, place)
