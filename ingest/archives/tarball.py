@@ -6,6 +6,7 @@ import io
 import tarfile
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 from unabridged.ingest.archives import unpack
 from unabridged.ingest.archives.container import Container, Refused
@@ -17,7 +18,6 @@ from unabridged.ingest.texts import charset
 
 _MEMBERS = 100_000
 _SUFFIXES = (".gz", ".bz2", ".xz", ".lzma", ".z")
-_PIECE = 1 << 16
 _SMALL = 1 << 13  # of a file in a tar: where that is cut off, the piece that is cut is lost
 
 
@@ -38,7 +38,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
 def _plain(source: Source) -> Iterator[bytes]:
     raw = _pieces(source)
     head = next(raw, b"")
-    whole = _joined(head, raw)
+    whole = chain([head], raw)
     if head.startswith(b"\x1f\x8b"):
         return unpack.inflated(whole, 31)
     if head.startswith(b"BZh"):
@@ -57,11 +57,6 @@ def _pieces(source: Source) -> Iterator[bytes]:
     while file.seek(at) == at and (piece := file.read(_SMALL)):
         at += len(piece)
         yield piece
-
-
-def _joined(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from rest
 
 
 def _inner(name: str) -> str:

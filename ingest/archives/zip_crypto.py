@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import struct
 from collections.abc import Iterator
+from functools import cache
 
 from unabridged.ingest.archives.zip_directory import Entry, extras
 
@@ -62,6 +63,7 @@ def _aes(data: bytes, strength: int, secret: bytes) -> Iterator[bytes]:
         yield mixed.to_bytes(len(piece), "little")
 
 
+@cache
 def _table() -> list[int]:
     table = []
     for value in range(256):

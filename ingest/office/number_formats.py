@@ -108,12 +108,6 @@ def moment(value: float, date: bool, time: bool, elapsed: bool = False, from_190
     return f"{day} {clock}" if time or seconds % _SECONDS_A_DAY else day
 
 
-def is_date(code: str) -> bool:
-    """Whether numbers of this format are dates or times."""
-    sections = _sections(code)
-    return bool(sections) and (sections[0].date or sections[0].time)
-
-
 @lru_cache(maxsize=4_096)
 def _sections(code: str) -> tuple[_Section, ...]:
     if not code or code.casefold() == "general":
