@@ -5,7 +5,7 @@ The reader of events is `calendar_event`. A page that holds several is labelled 
 
 from collections.abc import Iterator
 
-from unabridged.ingest.document import Closed, Item, Kind, Status
+from unabridged.ingest.document import Item, Kind
 from unabridged.ingest.pdf.extra import safe_name
 from unabridged.ingest.reading import Place, Reading, Source
 from unabridged.ingest.texts import calendar_event, text
@@ -39,11 +39,9 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
         yield from pager.take()
     pager.close()
     yield from pager.take()
-    notes = [pager.cut()] if pager.cut() else []
-    notes += [f"more than {_MOST:,} entries: {more:,} not read"] if more else []
+    notes = [f"more than {_MOST:,} entries: {more:,} not read"] if more else []
     yield from _files(entries, reading, Place(parent=ref, depth=place.depth + 1), notes)
-    reason = "; ".join(notes)
-    yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended(notes)
 
 
 def _entries(source: Source, top: dict[str, str]) -> tuple[list[Entry], int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from unabridged.ingest.document import Closed, Flag, Item, Kind, Page, Status
+from unabridged.ingest.document import Flag, Item, Kind, Page
 from unabridged.ingest.reading import Place, Reading, Source
 from unabridged.ingest.texts import pages, text
 
@@ -14,19 +14,12 @@ def read(source: Source, reading: Reading, place: Place, kind: Kind) -> Iterator
     whole, meta = text.plain(source)
     ref = reading.ref()
     yield source.opened(ref, place, kind, meta=meta)
-    limits = reading.limits
+    limit = reading.limits.document_chars
     line = 1
-    for number, body in enumerate(pages.cut(whole[: limits.document_chars], text.PAGE), 1):
+    for number, body in enumerate(pages.cut(whole[:limit], pages.PAGE), 1):
         last = line + body.rstrip("\n").count("\n")
         label = f"lines {line}-{last}" if last > line else f"line {line}"
         flags = () if body.strip() else (Flag.EMPTY,)
         yield Page(ref=ref, number=number, text=body, label=label, flags=flags, extractor=EXTRACTOR)
         line += body.count("\n")
-    if not whole.strip():
-        yield Closed(ref=ref, status=Status.NO_TEXT, reason="no text in it, only white space")
-    elif len(whole) > limits.document_chars:
-        left = len(whole) - limits.document_chars
-        reason = f"longer than {limits.document_chars:,} characters: the last {left:,} were not read"
-        yield Closed(ref=ref, status=Status.PARTIAL, reason=reason)
-    else:
-        yield Closed(ref=ref, status=Status.READ)
+    yield text.ended(ref, whole, limit)

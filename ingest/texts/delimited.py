@@ -4,12 +4,11 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from unabridged.ingest.document import Item, Kind, Status
-from unabridged.ingest.reading import Place, Reading, Source, Unreadable
-from unabridged.ingest.texts import charset
+from unabridged.ingest.document import Item, Kind
+from unabridged.ingest.reading import Place, Reading, Source
 from unabridged.ingest.texts.pager import Pager
 from unabridged.ingest.texts.table import Table
-from unabridged.ingest.texts.text import is_binary
+from unabridged.ingest.texts.text import decoded
 
 EXTRACTOR = "csv 1"
 _SEPARATORS = ",;\t|"
@@ -21,18 +20,13 @@ _DRAIN = 200
 
 def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     """The table. Raises Unreadable for what is no text."""
-    if not source.size:
-        raise Unreadable(Status.NO_TEXT, "the file is empty")
-    if is_binary(source.data):
-        raise Unreadable(Status.UNSUPPORTED, "not text: binary data of an unknown kind")
-    decoded = charset.decode(source.data, source.charset)
-    text = decoded.text
+    text, meta = decoded(source)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = text.replace("\0", " ")
     separator, start = separator_of(text)
     ref = reading.ref()
-    yield source.opened(ref, place, Kind.SHEET, meta={} if decoded.charset == "utf-8" else {"charset": decoded.charset})
+    yield source.opened(ref, place, Kind.SHEET, meta=meta)
     pager = Pager(ref, reading.limits, EXTRACTOR)
     yield from _rows(text, start, separator, pager)
     yield pager.ended(empty="no text in it, only white space")

@@ -108,7 +108,6 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
         raise Unreadable(Status.NO_TEXT, "the file is empty")
     decoded = charset.decode(source.data, source.charset or declared(source.data))
     page = render(decoded.text)
-    meta = {} if decoded.charset == "utf-8" else {"charset": decoded.charset}
     yield from text.document(
         source,
         reading,
@@ -116,7 +115,7 @@ def read(source: Source, reading: Reading, place: Place) -> Iterator[Item]:
         kind=Kind.HTML,
         text=page.text,
         title=page.title,
-        meta=meta,
+        meta=text.charset_meta(decoded),
         hidden=page.hidden,
         extractor=EXTRACTOR,
     )

@@ -12,8 +12,6 @@ from unabridged.ingest.limits import Limits
 from unabridged.ingest.texts import pages
 from unabridged.ingest.texts.normalise import normalise
 
-TARGET = 3_000
-
 
 @dataclass
 class Pager:
@@ -23,7 +21,7 @@ class Pager:
     ref: int
     limits: Limits
     extractor: str
-    target: int = TARGET
+    target: int = pages.PAGE
     label: str = ""
     printed: int = 0
     ready: list[Page] = field(default_factory=list)

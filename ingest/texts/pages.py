@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+PAGE = 3_000  # characters of a page, where nothing else ends it
 _BORDERS = ("\n\n", "\n", ". ", " ")  # the best first
 
 

@@ -8,7 +8,6 @@ from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts import charset, pages
 from unabridged.ingest.texts.normalise import normalise, one_line
 
-PAGE = 3_000
 EXTRACTOR = "text 1"
 _HEADING = re.compile(r"^(?:#{1,6}[ \t]+(.+?)[ \t]*#*|(\S.*)\n=+)[ \t]*$", re.MULTILINE)
 _TEXT_CONTROLS = bytes({*range(1, 9), *range(14, 27), 28, 29, 30, 31, 127})
@@ -23,13 +22,23 @@ def read(source: Source, reading: Reading, place: Place, kind: Kind = Kind.TEXT)
 
 def plain(source: Source) -> tuple[str, dict[str, str]]:
     """Normalised text and what was found out about its charset. Raises Unreadable."""
+    text, meta = decoded(source)
+    return normalise(text), meta
+
+
+def decoded(source: Source) -> tuple[str, dict[str, str]]:
+    """The same, the text as it stands."""
     if not source.size:
         raise Unreadable(Status.NO_TEXT, "the file is empty")
     if is_binary(source.data):
         raise Unreadable(Status.UNSUPPORTED, "not text: binary data of an unknown kind")
-    decoded = charset.decode(source.data, source.charset)
-    meta = {} if decoded.charset == "utf-8" else {"charset": decoded.charset}
-    return normalise(decoded.text), meta
+    found = charset.decode(source.data, source.charset)
+    return found.text, charset_meta(found)
+
+
+def charset_meta(found: charset.Decoded) -> dict[str, str]:
+    """What belongs into the meta of a document: a charset that is not the usual one."""
+    return {} if found.charset == "utf-8" else {"charset": found.charset}
 
 
 def is_binary(data: bytes) -> bool:
@@ -70,19 +79,22 @@ def document(
     ref = reading.ref()
     yield source.opened(ref, place, kind, title, meta)
     limit = reading.limits.document_chars
-    cut = list(pages.cut(text[:limit], PAGE))
+    cut = list(pages.cut(text[:limit], pages.PAGE))
     reading.expect(ref, len(cut))
     for number, body in enumerate(cut, 1):
         yield page(ref, number, body, hidden if number == len(cut) else "", extractor)
+    yield ended(ref, text, limit)
+
+
+def ended(ref: int, text: str, limit: int) -> Closed:
+    """The end of a document of one stretch of text, of which `limit` characters were read."""
     if not text.strip():
-        yield Closed(
-            ref=ref, status=Status.NO_TEXT, reason="no text in it, only white space" if text else "no text in it"
-        )
-    elif len(text) > limit:
+        reason = "no text in it, only white space" if text else "no text in it"
+        return Closed(ref=ref, status=Status.NO_TEXT, reason=reason)
+    if len(text) > limit:
         reason = f"longer than {limit:,} characters: the last {len(text) - limit:,} were not read"
-        yield Closed(ref=ref, status=Status.PARTIAL, reason=reason)
-    else:
-        yield Closed(ref=ref, status=Status.READ)
+        return Closed(ref=ref, status=Status.PARTIAL, reason=reason)
+    return Closed(ref=ref, status=Status.READ)
 
 
 def page(ref: int, number: int, body: str, hidden: str, extractor: str) -> Page:

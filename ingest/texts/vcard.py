@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from unabridged.ingest.document import Closed, Item, Kind, Status
+from unabridged.ingest.document import Item, Kind, Status
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 from unabridged.ingest.texts.content_lines import Line, lines
 from unabridged.ingest.texts.normalise import one_line
@@ -55,8 +55,7 @@ def read(source: Source, reading: Reading, place: Place, kind: Kind = Kind.TEXT)
         yield from pager.take()
     pager.close()
     yield from pager.take()
-    reason = pager.cut()
-    yield Closed(ref=ref, status=Status.PARTIAL if reason else Status.READ, reason=reason)
+    yield pager.ended()
 
 
 def _cards(source: Source) -> list[list[str]]:
