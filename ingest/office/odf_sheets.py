@@ -1,6 +1,7 @@
 """A spreadsheet (.ods): its cells hold the text that they show, row by row."""
 
 from unabridged.ingest.document import PartKind
+from unabridged.ingest.office import labels
 from unabridged.ingest.office.docx_styles import number
 from unabridged.ingest.office.odf_styles import Styles
 from unabridged.ingest.office.odf_teller import Teller
@@ -63,11 +64,7 @@ class Sheets(Teller):
     def _begin_sheet(self, attributes: dict[str, str]) -> None:
         name = one_line(attribute(attributes, "name") or "", 100)
         shown = self.styles.is_shown(attribute(attributes, "style-name") or "")
-        label = f"sheet {name}" if shown else f"hidden sheet {name}"
-        self._table, self._row = Table(self.pager, label), 0
-        self.pager.label = label
-        if not shown:
-            self.pager.aside(PartKind.NOTE, f"The sheet {name} is hidden in its workbook.")
+        self._table, self._row = Table(self.pager, labels.sheet(self.pager, name, not shown)), 0
 
     def _end_row(self, table: Table) -> None:
         # Empty rows to the end of the sheet are one element; so may be equal ones.

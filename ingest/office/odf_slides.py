@@ -1,6 +1,7 @@
 """A presentation or a drawing (.odp, .odg): a page of it is a page, with its notes."""
 
 from unabridged.ingest.document import PartKind
+from unabridged.ingest.office import labels
 from unabridged.ingest.office.odf_styles import Styles
 from unabridged.ingest.office.odf_teller import Teller
 from unabridged.ingest.office.xmlfeed import attribute
@@ -22,9 +23,7 @@ class Slides(Teller):
         if name == "page":
             self._slide += 1
             shown = self.styles.is_shown(attribute(attributes, "style-name") or "")
-            self.pager.label = f"slide {self._slide}" if shown else f"hidden slide {self._slide}"
-            if not shown:
-                self.pager.aside(PartKind.NOTE, f"Slide {self._slide} is hidden in its presentation.")
+            labels.slide(self.pager, self._slide, not shown)
         elif name == "notes":
             self._in_notes, self._lines = True, []
         elif name == "frame":

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from unabridged.ingest.document import Closed, Item, Kind, PartKind, Status
+from unabridged.ingest.office import labels
 from unabridged.ingest.office.ole import stream
 from unabridged.ingest.office.ole_encrypted import opened_again
 from unabridged.ingest.office.ole_facts import facts
@@ -42,9 +43,7 @@ def read_ole(container: Any, source: Source, reading: Reading, place: Place) -> 
 
 
 def _page(number: int, slide: Slide, pager: Pager) -> None:
-    pager.label = f"hidden slide {number}" if slide.hidden else f"slide {number}"
-    if slide.hidden:
-        pager.aside(PartKind.NOTE, f"Slide {number} is hidden in its presentation.")
+    labels.slide(pager, number, slide.hidden)
     for text, title in sorted(slide.texts, key=lambda pair: not pair[1]):
         pager.add(f"# {text}" if title and "\n" not in text else text, "\n\n")
     if slide.notes:

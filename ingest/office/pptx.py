@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from unabridged.ingest.archives.zipfiles import Zip
 from unabridged.ingest.document import Item, Kind, PartKind, Status
+from unabridged.ingest.office import labels
 from unabridged.ingest.office.embedded import children
 from unabridged.ingest.office.opc import Drawing, Package
 from unabridged.ingest.office.pptx_slide import Remarks, Slide
@@ -66,9 +67,7 @@ def read_zip(archive: Zip, source: Source, reading: Reading, place: Place) -> It
 
 def _slide(package: Package, number: int, part: str, slide: Slide, pager: Pager) -> None:
     package.read(part, slide)
-    pager.label = f"hidden slide {number}" if slide.hidden else f"slide {number}"
-    if slide.hidden:
-        pager.aside(PartKind.NOTE, f"Slide {number} is hidden in its presentation.")
+    labels.slide(pager, number, slide.hidden)
     for shape in slide.ordered():
         if shape.unseen:
             pager.aside(PartKind.HIDDEN, f"Not visible on the slide: {shape.text}")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from unabridged.ingest.document import Item, Kind, PartKind, Status
+from unabridged.ingest.office import labels
 from unabridged.ingest.office.number_formats import general, moment, shown
 from unabridged.ingest.office.ole import stream
 from unabridged.ingest.office.ole_encrypted import opened_again
@@ -85,10 +86,7 @@ def _loaded(book: Any, data: bytes, index: int) -> Any:
 
 
 def _sheet(book: Any, sheet: Any, name: str, pager: Pager) -> Iterator[Item]:
-    label = f"hidden sheet {name}" if sheet.visibility else f"sheet {name}"
-    pager.label = label
-    if sheet.visibility:
-        pager.aside(PartKind.NOTE, f"The sheet {name} is hidden in its workbook.")
+    label = labels.sheet(pager, name, bool(sheet.visibility))
     remarks: dict[int, list[str]] = {}
     for (row, at), note in sorted(sheet.cell_note_map.items()):
         remarks.setdefault(row, []).append(_remark(row, at, note))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from unabridged.ingest.archives.zipfiles import Zip
 from unabridged.ingest.document import Item, Kind, PartKind, Status
+from unabridged.ingest.office import labels
 from unabridged.ingest.office.embedded import children
 from unabridged.ingest.office.opc import Drawing, Package
 from unabridged.ingest.office.xlsx_sheet import Comments, Formats, Rows, SharedStrings
@@ -92,12 +93,9 @@ def _sheet(
     comments = Comments()
     for target in kinds.get("comments", [])[:1]:
         package.read(target, comments)
-    name = f"hidden sheet {sheet.name}" if sheet.hidden else f"sheet {sheet.name}"
+    name = labels.sheet(pager, sheet.name, sheet.hidden)
     table = Table(pager, name)
     rows = Rows(table, pager, strings.found, formats, comments.found)
-    pager.label = name
-    if sheet.hidden:
-        pager.aside(PartKind.NOTE, f"The sheet {sheet.name} is hidden in its workbook.")
     for _ in package.feed(part, rows):
         yield from pager.take()
         if pager.left_out:
