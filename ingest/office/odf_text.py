@@ -2,8 +2,8 @@
 
 from unabridged.ingest.office.odf_styles import Counter, Styles
 from unabridged.ingest.office.odf_teller import Teller
+from unabridged.ingest.office.word import WordPages
 from unabridged.ingest.office.xmlfeed import attribute
-from unabridged.ingest.texts.normalise import one_line
 from unabridged.ingest.texts.pager import Pager
 
 
@@ -17,7 +17,7 @@ class Text(Teller):
         self._item = False  # the next paragraph begins an item
         self._rows: list[list[list[str]]] = []
         self._cells: list[list[str]] = []
-        self._last = ""  # "item" or "row", which stand together
+        self._pages = WordPages(pager)
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
         if name == "list":
@@ -59,11 +59,7 @@ class Text(Teller):
         if self._cells:
             self._cells[-1].append(text)
             return
-        if level:
-            self.pager.label = f"section {one_line(text, 60)}"
-        self._put(
-            f"{'#' * min(6, level)} {one_line(text, 1_000)}" if level else text, "item" if mark and not level else ""
-        )
+        self._pages.paragraph(text, min(6, level), bool(mark))
 
     def _counter(self, name: str) -> Counter:
         return self._counters.setdefault(name, Counter(self.styles.lists.get(name, {})))
@@ -73,9 +69,4 @@ class Text(Teller):
             if line := " | ".join(" ".join(cell) for cell in row if cell):
                 self._cells[-1].append(line)
             return
-        line = "\t".join(" ".join(cell).replace("\n", " ").replace("\t", " ") for cell in row)
-        self._put(line.rstrip("\t"), "row")
-
-    def _put(self, text: str, what: str) -> None:
-        self.pager.add(text, "\n" if what and what == self._last else "\n\n")
-        self._last = what
+        self._pages.row([" ".join(cell) for cell in row])
