@@ -8,14 +8,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, closing
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
-from unabridged.app.events import Added, AddEvent, FileRead, Stage
+from unabridged.app.events import AddEvent, FileRead, Stage
 from unabridged.app.settings import IngestSettings
+from unabridged.app.tally import Tally
 from unabridged.ingest.catalog.rows import AddItem, FileDone, Ignored, Progress
 from unabridged.models.errors import UnabridgedError
 
@@ -37,30 +37,16 @@ async def adding(steps: Steps, collection: str, abort: Abort) -> AsyncGenerator[
     Raises what `steps` raises: PathNotFound, LibraryBusy.
     """
     started = time.monotonic()
-    statuses: Counter[str] = Counter()
-    changes: Counter[str] = Counter()
-    ignored: Counter[str] = Counter()
-    inside: Counter[str] = Counter()
+    tally = Tally()
     async with aclosing(in_thread(steps, abort)) as items:
         async for item in items:
-            if isinstance(item, FileDone):
-                changes[item.change] += 1
-                if item.change != "removed":
-                    statuses[item.status] += 1
-                    inside.update(item.inside)
             if isinstance(item, Ignored):
-                ignored[item.rule] += item.files
-            else:
-                yield event_of(item)
-    yield Added(
-        collection=collection,
-        files=statuses.total(),
-        statuses=dict(statuses),
-        changes=dict(changes),
-        ignored={rule: files for rule, files in ignored.items() if files},
-        seconds=time.monotonic() - started,
-        inside=dict(inside),
-    )
+                tally.left_out(item)
+                continue
+            if isinstance(item, FileDone):
+                tally.file(item)
+            yield event_of(item)
+    yield tally.account(collection, time.monotonic() - started)
 
 
 def options_of(settings: IngestSettings) -> "AddOptions":

@@ -12,13 +12,14 @@ import click
 from unabridged.app.cli import FAILED, PARTLY
 from unabridged.app.commands.common import App, collection_option, emit, examples, json_option, pass_app
 from unabridged.app.commands.following import Followed, follow
-from unabridged.app.commands.narration import Manner, Tally, account, narrate, summary
+from unabridged.app.commands.narration import Manner, narrate, summary
 from unabridged.app.commands.passwords import Watched, ask, can_ask, in_file
 from unabridged.app.commands.reading_ahead import read_ahead
 from unabridged.app.events import Composing
 from unabridged.app.output import count
 from unabridged.app.printable import one_line
 from unabridged.app.rereading import Rereading
+from unabridged.app.tally import Tally
 
 if TYPE_CHECKING:
     from unabridged.ingest.catalog.rows import AddItem
@@ -132,7 +133,7 @@ def add(
     seconds = time.monotonic() - began
     summary(app, tally, seconds)
     if as_json:
-        emit(account(tally, collection, seconds))
+        emit(tally.account(collection, round(seconds, 3)))
     for note in filter(None, notes):
         app.console.print(one_line(note), markup=False)
     code = _exit_code(tally)

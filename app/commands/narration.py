@@ -1,49 +1,19 @@
 """What is said of an addition: a bar while it runs, a line for each file that was not read, and an account at its end
 in which everything that lies there adds up."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unabridged.app.commands.common import App, emit
-from unabridged.app.events import Added
 from unabridged.app.output import duration
 from unabridged.app.printable import one_line
+from unabridged.app.tally import Tally
 
 if TYPE_CHECKING:
     from unabridged.ingest.catalog.rows import AddItem, FileDone, Ignored, Progress
-
-
-@dataclass
-class Tally:
-    """How many files there were of each status and change, how many each rule left out, and of what files hold how many
-    documents of each status but read."""
-
-    statuses: Counter[str] = field(default_factory=Counter)
-    changes: Counter[str] = field(default_factory=Counter)
-    ignored: Counter[str] = field(default_factory=Counter)
-    inside: Counter[str] = field(default_factory=Counter)
-
-    def file(self, item: "FileDone") -> None:
-        """Counts a file; one that is gone has a change only."""
-        self.changes[item.change] += 1
-        if item.change != "removed":
-            self.statuses[item.status] += 1
-            self.inside.update(item.inside)
-
-    def join(self, other: "Tally") -> None:
-        """Counts what another addition counted."""
-        self.statuses += other.statuses
-        self.changes += other.changes
-        self.ignored += other.ignored
-        self.inside += other.inside
-
-    def unread(self) -> int:
-        """Files, and documents that they hold, that were not read in full."""
-        return sum(count for status, count in self.statuses.items() if status != "read") + self.inside.total()
 
 
 @dataclass(frozen=True)
@@ -67,7 +37,7 @@ def narrate(app: App, items: "Iterable[AddItem]", manner: Manner) -> Tally:
                 tally.file(item)
                 _tell_file(app, item, manner)
             elif isinstance(item, Ignored):
-                tally.ignored[item.rule] += item.files
+                tally.left_out(item)
                 if manner.ignored:
                     _tell_ignored(app, item, manner)
             elif bar:
@@ -92,19 +62,6 @@ def summary(app: App, tally: Tally, seconds: float) -> None:
 
 def _counts(statuses: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(statuses.items()) if count)
-
-
-def account(tally: Tally, collection: str, seconds: float) -> Added:
-    """The account for programs."""
-    return Added(
-        collection=collection,
-        files=tally.statuses.total(),
-        statuses=dict(tally.statuses),
-        changes=dict(tally.changes),
-        ignored={rule: files for rule, files in tally.ignored.items() if files},
-        seconds=round(seconds, 3),
-        inside=dict(tally.inside),
-    )
 
 
 def _tell_file(app: App, item: "FileDone", manner: Manner) -> None:

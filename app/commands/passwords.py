@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from unabridged.app.commands.common import App
-from unabridged.app.commands.narration import Tally
 from unabridged.app.printable import one_line
+from unabridged.app.tally import Tally
 
 if TYPE_CHECKING:
     from unabridged.ingest.catalog.rows import AddItem, FileDone
@@ -76,7 +76,8 @@ def ask(app: App, locked: Callable[[], list[str]], watched: Watched, read: Readi
             if not typed:
                 break
             for item in _done(read(still, [typed])):
-                _count(tally, watched.statuses, item)
+                tally.again(item, *watched.statuses[item.path])
+                watched.statuses[item.path] = item.status, item.inside
                 if item.path not in locked():
                     app.console.print(one_line(f"opened  {item.path} ({item.pages:,} pages)"), markup=False)
             if path in locked():
@@ -92,14 +93,3 @@ def _done(items: "Iterable[AddItem]") -> "Iterator[FileDone]":
     from unabridged.ingest.catalog.rows import FileDone
 
     return (item for item in items if isinstance(item, FileDone))
-
-
-def _count(tally: Tally, statuses: dict[str, tuple[str, dict[str, int]]], item: "FileDone") -> None:
-    before, inside = statuses[item.path]
-    statuses[item.path] = item.status, item.inside
-    tally.inside.subtract(inside)
-    tally.inside.update(item.inside)
-    tally.inside += type(tally.inside)()
-    tally.statuses[before] -= 1
-    tally.statuses[item.status] += 1
-    tally.statuses += type(tally.statuses)()  # drops what has come to nothing

@@ -151,7 +151,8 @@ def _read_again(app: App, opened: "Library", old: "Iterable[Outdated]", as_json:
     import msgspec
 
     from unabridged.app.adding import options_of
-    from unabridged.app.commands.narration import Manner, Tally, narrate, summary
+    from unabridged.app.commands.narration import Manner, narrate, summary
+    from unabridged.app.tally import Tally
     from unabridged.ingest.adding.add import add
     from unabridged.ingest.catalog.outdated import present
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from tests.ingest.made import data, line, pdf
 
 from unabridged.app.commands import passwords
-from unabridged.app.commands.narration import Tally
 from unabridged.app.schema import AddFiles
+from unabridged.app.tally import Tally
 from unabridged.ingest.adding.add import AddOptions, add
 from unabridged.ingest.adding.locked import locked_files
 from unabridged.ingest.catalog.rows import AddItem, FileDone
