@@ -14,7 +14,7 @@ from typing import Any
 
 from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
 from unabridged.ingest.pdf.extra import safe_name
-from unabridged.ingest.pdf.password import prepared
+from unabridged.ingest.pdf.password import forms
 from unabridged.ingest.pdf.wide import attachment_name
 from unabridged.ingest.reading import Place, Reading, Source
 
@@ -116,8 +116,7 @@ def _reader(data: bytes) -> Any:
 def _opened(data: bytes, passwords: Iterable[str]) -> Any | None:
     """pypdf's reader, None where no password opens it. Raises what the file makes it raise."""
     reader = _reader(data)
-    forms = (form for password in ("", *passwords) for form in dict.fromkeys((password, prepared(password))))
-    return reader if not reader.is_encrypted or any(reader.decrypt(form) for form in forms) else None
+    return reader if not reader.is_encrypted or any(map(reader.decrypt, ("", *forms(passwords)))) else None
 
 
 def _locked(document: Any, data: bytes, passwords: tuple[str, ...], limit: int) -> Iterator[Attached]:

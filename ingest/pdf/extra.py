@@ -36,4 +36,4 @@ def iso_date(text: str) -> str:
 def safe_name(name: str) -> str:
     """A name without the folders that it may claim to lie in."""
     last = re.split(r"[/\\]", normalise(name).strip())[-1]
-    return one_line(last, 200).strip(". ") if set(last) <= {"."} else one_line(last, 200)
+    return "" if set(last) <= {"."} else one_line(last, 200)

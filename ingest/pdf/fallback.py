@@ -5,8 +5,6 @@ import io
 import logging
 from typing import Any
 
-from unabridged.ingest.texts.normalise import normalise
-
 
 class Fallback:
     """A PDF as pypdf sees it, opened when first needed."""
@@ -55,13 +53,12 @@ class Fallback:
             return True
 
     def label(self, index: int) -> str:
-        """The number printed on a page where it differs from its place, "" for none."""
+        """The number printed on a page, "" for none."""
         self._opened()
         try:
             if self._labels is None:
                 self._labels = [str(label) for label in self._reader.page_labels]
-            label = normalise(self._labels[index]).strip()
-            return "" if label == str(index + 1) else label
+            return self._labels[index]
         except Exception as error:
             self.error = f"{type(error).__name__}: {error}"
             return ""

@@ -7,15 +7,15 @@ Read through pdfium, which copes with more damage than others. A broken entry is
 not to be shown is HIDDEN.
 """
 
-import ctypes
 from typing import Any
 
 from unabridged.ingest.document import PartKind
-from unabridged.ingest.pdf.wide import wide
+from unabridged.ingest.pdf.wide import octets, wide
 from unabridged.ingest.texts.normalise import normalise, one_line
 
 _NOTES = 2_000  # annotations of one page
 _CHARACTERS = 20_000  # of one value or note
+_ADDRESS = 2_000  # bytes of one link
 _QUADS = 200  # lines of one marked passage
 _LINK, _STAMP, _POPUP, _FILE, _WIDGET = 2, 13, 16, 17, 20
 _MARKS = {9: "highlighted", 10: "underlined", 11: "underlined", 12: "struck out"}
@@ -129,12 +129,8 @@ class _Reader:
         action = raw.FPDFLink_GetAction(link) if (link := raw.FPDFAnnot_GetLink(annotation)) else None
         if not action or raw.FPDFAction_GetType(action) != _URI:
             return ""
-        size = raw.FPDFAction_GetURIPath(self._page.pdf.raw, action, None, 0)
-        if not 1 < size <= 2_000:
-            return ""
-        buffer = ctypes.create_string_buffer(size)
-        raw.FPDFAction_GetURIPath(self._page.pdf.raw, action, buffer, size)
-        address = one_line(buffer.value.decode("utf-8", "replace"))
+        path = octets(lambda *to: raw.FPDFAction_GetURIPath(self._page.pdf.raw, action, *to), _ADDRESS)
+        address = one_line(path.partition(b"\0")[0].decode("utf-8", "replace"))
         return f"link: {address}" if address else ""
 
     def _note(self, annotation: Any, subtype: int) -> str:

@@ -62,9 +62,9 @@ class Pdf:
 
     def label(self, number: int) -> str:
         """The number printed on a page, where it differs from its place."""
-        if self.document is None:
-            return self.fallback.label(number - 1)
-        label = normalise(wide.label(self.document, number - 1)).strip()
+        index = number - 1
+        said = self.fallback.label(index) if self.document is None else wide.label(self.document, index)
+        label = normalise(said).strip()
         return "" if label == str(number) else label
 
     def close(self) -> None:

@@ -17,10 +17,11 @@ def opening(data: bytes, passwords: Iterable[str]) -> str | None:
     """The first password that opens the file, None where it opens without or with none of them."""
     if b"/Encrypt" not in data or _opens(data, None):
         return None
-    return next((form for form in _forms(passwords) if _opens(data, form)), None)
+    return next((form for form in forms(passwords) if _opens(data, form)), None)
 
 
-def _forms(passwords: Iterable[str]) -> Iterator[str]:
+def forms(passwords: Iterable[str]) -> Iterator[str]:
+    """What to try, each once: the passwords as they were typed, and as the standard asks for."""
     seen: set[str] = set()
     for count, password in enumerate(passwords):
         if count >= _MOST:

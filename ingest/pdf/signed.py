@@ -3,17 +3,16 @@
 meta["signed"] = "Ada Lovelace, 2026-03-03T09:15:00+01:00, reason: approved (not verified)"
 """
 
-import ctypes
 import warnings
 from contextlib import suppress
 from typing import Any
 
 from unabridged.ingest.pdf.extra import iso_date
+from unabridged.ingest.pdf.wide import octets, wide
 from unabridged.ingest.texts.normalise import one_line
 
 _MOST = 20  # signatures of one document
-_BYTES = 1 << 20  # of one
-_TIME_STAMP = "ETSI.RFC3161"
+_TIME_STAMP = b"ETSI.RFC3161"
 
 
 def meta(document: Any) -> dict[str, str]:
@@ -31,15 +30,15 @@ def meta(document: Any) -> dict[str, str]:
 def _line(raw: Any, signature: Any) -> str:
     if not signature:
         return ""
-    contents = _bytes(lambda *to: raw.FPDFSignatureObj_GetContents(signature, *to))
+    contents = octets(lambda *to: raw.FPDFSignatureObj_GetContents(signature, *to))
     if not contents:
         return ""  # a field that waits for its signature
-    stamp = _bytes(lambda *to: raw.FPDFSignatureObj_GetSubFilter(signature, *to)).rstrip(b"\0").decode("latin-1")
-    when = iso_date(_bytes(lambda *to: raw.FPDFSignatureObj_GetTime(signature, *to)).rstrip(b"\0").decode("latin-1"))
-    why = _bytes(lambda *to: raw.FPDFSignatureObj_GetReason(signature, *to)).decode("utf-16-le", "replace")
+    stamp = octets(lambda *to: raw.FPDFSignatureObj_GetSubFilter(signature, *to)).rstrip(b"\0")
+    when = iso_date(octets(lambda *to: raw.FPDFSignatureObj_GetTime(signature, *to)).decode("latin-1").rstrip("\0"))
+    why = wide(lambda *to: raw.FPDFSignatureObj_GetReason(signature, *to))
     who = signer(contents) or "somebody"
     said = [f"time stamp of {who}" if stamp == _TIME_STAMP else who, when]
-    if reason := one_line(why.rstrip("\0"), 200):
+    if reason := one_line(why, 200):
         said.append(f"reason: {reason}")
     return ", ".join(part for part in said if part)
 
@@ -64,12 +63,3 @@ def _trimmed(der: bytes) -> bytes:
     """Without the zeros that fill the room which was left for the signature."""
     count = der[1] & 0x7F if der[1] & 0x80 else 0
     return der[: 2 + count + (int.from_bytes(der[2 : 2 + count], "big") if count else der[1])]
-
-
-def _bytes(call: Any) -> bytes:
-    size = call(None, 0)
-    if not 0 < size <= _BYTES:
-        return b""
-    buffer = ctypes.create_string_buffer(size)
-    call(buffer, size)
-    return buffer.raw

@@ -1,5 +1,5 @@
-"""Strings of pdfium, which are UTF-16 as the file has them: a half of a pair that stands alone is replaced, where
-pypdfium2's own functions raise."""
+"""What pdfium writes into a buffer: bytes, and strings, which are UTF-16 as the file has them: a half of a pair that
+stands alone is replaced, where pypdfium2's own functions raise."""
 
 import ctypes
 from typing import Any
@@ -13,6 +13,16 @@ def wide(call: Any) -> str:
     buffer = (ctypes.c_ushort * (size // 2))()
     call(buffer, size)
     return bytes(buffer)[: size - 2].decode("utf-16-le", "replace")
+
+
+def octets(call: Any, most: int = 1 << 20) -> bytes:
+    """The bytes that `call(buffer, size)` writes, a NUL behind a text among them; none of more than `most`."""
+    size = call(None, 0)
+    if not 0 < size <= most:
+        return b""
+    buffer = ctypes.create_string_buffer(size)
+    call(buffer, size)
+    return buffer.raw
 
 
 def information(document: Any) -> dict[str, str]:

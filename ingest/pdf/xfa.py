@@ -11,10 +11,11 @@ from typing import Any
 from unabridged.ingest.document import PartKind
 from unabridged.ingest.office.xmlfeed import XmlError, feed
 from unabridged.ingest.pdf.notes import Note
+from unabridged.ingest.pdf.wide import octets
 from unabridged.ingest.texts.normalise import normalise, one_line
 
 _XFA = (2, 3)  # pdfium's types of forms
-_DATA = "datasets"
+_DATA = b"datasets"
 _BYTES = 8 << 20
 _VALUES = 5_000
 _PIECE = 1 << 16
@@ -33,10 +34,7 @@ def values(document: Any, known: Iterable[Note]) -> list[Note]:
 
 def _packet(raw: Any, document: Any) -> bytes:
     for index in range(min(raw.FPDF_GetXFAPacketCount(document.raw), 100)):
-        size = raw.FPDF_GetXFAPacketName(document.raw, index, None, 0)
-        name = ctypes.create_string_buffer(max(1, size))
-        raw.FPDF_GetXFAPacketName(document.raw, index, name, size)
-        if name.value.decode("latin-1") != _DATA:
+        if octets(lambda *to, at=index: raw.FPDF_GetXFAPacketName(document.raw, at, *to)).rstrip(b"\0") != _DATA:
             continue
         length = ctypes.c_ulong()
         raw.FPDF_GetXFAPacketContent(document.raw, index, None, 0, length)
