@@ -1,4 +1,7 @@
-"""What of a Word document is being read at a time: a paragraph, a deletion, the rows of tables within tables."""
+"""What of a Word document is being read at a time: a paragraph, a deletion, the rows of tables within tables.
+
+A text document of OpenDocument has such rows as well.
+"""
 
 from dataclasses import dataclass, field
 

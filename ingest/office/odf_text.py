@@ -1,5 +1,6 @@
 """A text document (.odt): page breaks where its program laid them out or its author set them."""
 
+from unabridged.ingest.office.docx_parts import Grid
 from unabridged.ingest.office.odf_styles import Counter, Styles
 from unabridged.ingest.office.odf_teller import Teller
 from unabridged.ingest.office.word import WordPages
@@ -15,8 +16,7 @@ class Text(Teller):
         self._lists: list[str] = []
         self._counters: dict[str, Counter] = {}
         self._item = False  # the next paragraph begins an item
-        self._rows: list[list[list[str]]] = []
-        self._cells: list[list[str]] = []
+        self._grid = Grid()
         self._pages = WordPages(pager)
 
     def begin(self, name: str, attributes: dict[str, str]) -> None:
@@ -26,10 +26,10 @@ class Text(Teller):
         elif name == "list-item":
             self._item = True
         elif name == "table-row":
-            self._rows.append([])
+            self._grid.begin_row()
         elif name in ("table-cell", "covered-table-cell"):
-            self._cells.append([])
-        elif name == "soft-page-break" and not self._cells:
+            self._grid.begin_cell()
+        elif name == "soft-page-break" and not self._grid.in_cell:
             self.pager.close()
 
     def finish_element(self, name: str) -> None:
@@ -37,13 +37,13 @@ class Text(Teller):
             self._lists.pop()
         elif name == "list-item":
             self._item = False
-        elif name in ("table-cell", "covered-table-cell") and self._cells and self._rows:
-            self._rows[-1].append(self._cells.pop())
-        elif name == "table-row" and self._rows:
-            self._end_row(self._rows.pop())
+        elif name in ("table-cell", "covered-table-cell"):
+            self._grid.end_cell()
+        elif name == "table-row" and (row := self._grid.end_row()) is not None:
+            self._pages.row([" ".join(cell) for cell in row])
 
     def begin_paragraph(self, style: str) -> None:
-        if self.styles.breaks(style) and not self._cells and len(self._paragraphs) == 1:
+        if self.styles.breaks(style) and not self._grid.in_cell and len(self._paragraphs) == 1:
             self.pager.close()
 
     def paragraph(self, text: str, level: int, style: str) -> None:
@@ -56,17 +56,10 @@ class Text(Teller):
             mark = self._counter(name or self.styles.list_of(style)).next(len(self._lists)) or "-"
         indent = "" if level or mark.count(".") > 1 else "  " * max(0, len(self._lists) - 1)
         text = f"{indent}{mark} {text}" if mark else text
-        if self._cells:
-            self._cells[-1].append(text)
+        if self._grid.in_cell:
+            self._grid.add(text)
             return
         self._pages.paragraph(text, min(6, level), bool(mark))
 
     def _counter(self, name: str) -> Counter:
         return self._counters.setdefault(name, Counter(self.styles.lists.get(name, {})))
-
-    def _end_row(self, row: list[list[str]]) -> None:
-        if self._cells:
-            if line := " | ".join(" ".join(cell) for cell in row if cell):
-                self._cells[-1].append(line)
-            return
-        self._pages.row([" ".join(cell) for cell in row])
