@@ -19,16 +19,18 @@ _METADATA = ("modified", "created", "date")
 
 
 class Facets:
-    """The facets of the files of one collection (None: of the library)."""
+    """The facets of the files of one collection (None: of the library). `contents`: a JSON list of those that are asked
+    for; None: all."""
 
-    def __init__(self, connection: sqlite3.Connection, collection: int | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, collection: int | None, contents: str | None = None) -> None:
         rows = connection.execute(
             "SELECT path FROM roots WHERE ?1 IS NULL OR collection_id = ?1 ORDER BY LENGTH(path) DESC", (collection,)
         )
         self._roots = [row["path"].rstrip("/") + "/" for row in rows]
         self._given: dict[tuple[str, str], list[str]] = {}
-        query = "SELECT t.tag, t.tail, f.path FROM tags t JOIN files f ON f.id = t.file_id ORDER BY t.tag"
-        for row in connection.execute(query):
+        some = "" if contents is None else "WHERE f.content_id IN (SELECT value FROM json_each(:contents))"
+        query = f"SELECT t.tag, t.tail, f.path FROM tags t JOIN files f ON f.id = t.file_id {some} ORDER BY t.tag"
+        for row in connection.execute(query, {"contents": contents}):
             self._given.setdefault((row["path"], row["tail"]), []).append(row["tag"])
         self._folders: dict[str, tuple[str, ...]] = {}
 

@@ -160,12 +160,12 @@ def documents_by_id(
     }
     rows = connection.execute(f"{_WITH_HOLDERS} {_DOCUMENTS} JOIN held ON held.id = d.id ORDER BY d.id", values)
     found = rows.fetchall()
-    values["contents"] = json.dumps(list({row["content_id"] for row in found}))
+    contents = json.dumps(list({row["content_id"] for row in found}))
     query = (
         f"SELECT path, content_id, mtime_ns FROM ({FILES}) WHERE content_id IN (SELECT value FROM json_each(:contents))"
     )
-    locations = places(connection.execute(query, values))
-    facets = Facets(connection, collection)
+    locations = places(connection.execute(query, {"collection": collection, "contents": contents}))
+    facets = Facets(connection, collection, contents)
     documents: dict[int, DocumentRow] = {}
     for row in found:
         if row["content_id"] in locations:
