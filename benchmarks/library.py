@@ -28,9 +28,13 @@ _SYLLABLES = ["ka", "lo", "mi", "ten", "ra", "so", "ver", "dun", "pel", "ist", "
 _ADD = """
 import json, resource, sys, time
 from pathlib import Path
-from unabridged.ingest.adding.add import AddOptions, add
 from unabridged.ingest.library import Library
-from unabridged.ingest.catalog.rows import FileDone
+try:
+    from unabridged.ingest.adding.add import AddOptions, add
+    from unabridged.ingest.catalog.rows import FileDone
+except ImportError:  # a version whose modules were not in packages yet
+    from unabridged.ingest.add import AddOptions, add
+    from unabridged.ingest.rows import FileDone
 def cpu():
     return sum(getattr(resource.getrusage(who), name) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
                for name in ("ru_utime", "ru_stime"))
