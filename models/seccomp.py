@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-SOCKET, CONNECT, SENDTO, SENDMSG, BIND, SENDMMSG, IO_URING_SETUP = 41, 42, 44, 46, 49, 307, 425
+SOCKET, CONNECT, SENDTO, SENDMSG, SENDMMSG, IO_URING_SETUP = 41, 42, 44, 46, 307, 425
 """Numbers of system calls on x86-64."""
 ALLOW, NOTIFY, _REFUSE = 0x7FFF0000, 0x7FC00000, 0x00050000
 

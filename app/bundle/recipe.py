@@ -15,7 +15,6 @@ from unabridged import __version__
 from unabridged.app.bundle.errors import BundleFailed
 
 Flavour = Literal["cpu", "cuda"]
-PYTHONS = ("3.11", "3.12")
 PLATFORM = "linux-x86_64"
 _LOCKS = {"cpu": ("torch-cpu.txt",), "cuda": ("torch.txt", "cuda.txt")}
 # Needs of a checkout that a folder must have to be taken for one.

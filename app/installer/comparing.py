@@ -7,7 +7,7 @@ never among it, since the launcher has Python keep that in the user's cache. Sta
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,17 +36,13 @@ class Difference:
     reason: str
 
 
-def differences(
-    folder: Path, listed: Mapping[str, str], progress: Callable[[int], None] | None = None
-) -> Iterator[Difference]:
-    """What differs below `folder`; `progress` is told the bytes of each file that was read."""
+def differences(folder: Path, listed: Mapping[str, str]) -> Iterator[Difference]:
+    """What differs below `folder`."""
     present = dict(_walk(folder))
     for path in sorted(listed):
         kind = present.pop(path, "")
         if kind == "file":
             yield from _content(folder / path, path, listed[path])
-            if progress is not None:
-                progress((folder / path).stat().st_size)
         else:
             yield Difference(path, f"is a {kind}, not a file" if kind else "is missing")
     for path in sorted(present):

@@ -7,7 +7,7 @@ Nothing is changed. Standard library only, so that it works where an installed p
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from unabridged.app.installer.codes import DIFFERS, NOTHING, OK, SIGNATURE, Stop
@@ -41,8 +41,8 @@ def is_version(folder: Path) -> bool:
     )
 
 
-def compared(folder: Path, progress: Callable[[int], None] | None = None) -> Iterator[Difference]:
-    """Every difference between a version and its papers; `progress` is told bytes read."""
+def compared(folder: Path) -> Iterator[Difference]:
+    """Every difference between a version and its papers."""
     papers = folder / PAPERS
     manifest, wrong = _lines(papers / MANIFEST)
     yield from (Difference(f"{PAPERS}/{MANIFEST}", reason) for reason in wrong)
@@ -62,7 +62,7 @@ def compared(folder: Path, progress: Callable[[int], None] | None = None) -> Ite
     except OSError as error:
         yield Difference(f"{PAPERS}/{FACTS}", _refused(error))
     if listed:
-        yield from differences(folder, listed, progress)
+        yield from differences(folder, listed)
     else:
         yield Difference(f"{PAPERS}/{INSTALLED}", "names no file, so that none could be compared")
 
