@@ -15,7 +15,6 @@ from unabridged.app.bundle import archive, deb, licences, sbom, signing, tree, w
 from unabridged.app.bundle.errors import BundleFailed
 from unabridged.app.bundle.recipe import PLATFORM, Recipe
 from unabridged.app.bundle.wheelfile import WheelFile
-from unabridged.app.installer.making import LOCK
 from unabridged.app.installer.manifest import (
     FACTS,
     INSTALLED,
@@ -107,10 +106,7 @@ def _fill(recipe: Recipe, parts: Parts, work: Path, tell: Tell) -> Facts:
     licences.collect(parts.wheels, parts.models, recipe.source / "LICENSE", files / "share/licences")
     bill = sbom.bill(parts.wheels, parts.models, recipe.epoch)
     (files / "share/sbom.cdx.json").write_text(bill, "utf-8")
-    (work / LOCK).parent.mkdir()
-    (work / LOCK).write_text(wheels.lock({wheel.path.name: wheel.sha256 for wheel in parts.wheels}), "ascii")
-    listed, size = tree.installed(parts.wheels, files, recipe.python)
-    (work / INSTALLED).write_text(written(listed), "ascii")
+    size = tree.write_lists(parts.wheels, work, recipe.python)
     facts = Facts(
         id=recipe.id(sha256_of(work / INSTALLED)),
         version=__version__,

@@ -147,12 +147,10 @@ def _own(tree: _Tree, bundle: Path, facts: Facts) -> None:
             tree.stream(path, source, found.st_size, executable=bool(found.st_mode & 0o100))
     for wheel in sorted((bundle / "wheels").glob("*.whl")):
         with zipfile.ZipFile(wheel) as opened:
-            for member in opened.infolist():
-                place = None if member.is_dir() else WheelFile(wheel, "").place(member.filename, facts.python)
-                if place is not None:
-                    with opened.open(member) as source:
-                        executable = bool(member.external_attr >> 16 & 0o111)
-                        tree.stream(f"{_HOME}/{place}", source, member.file_size, executable=executable)
+            for member, place in WheelFile(wheel, "").places(opened, facts.python):
+                with opened.open(member) as source:
+                    executable = bool(member.external_attr >> 16 & 0o111)
+                    tree.stream(f"{_HOME}/{place}", source, member.file_size, executable=executable)
 
 
 def _control(facts: Facts, sums: list[str], size: int) -> bytes:

@@ -19,31 +19,26 @@ def collect(wheels: Iterable[WheelFile], models: Iterable[tuple[Carried, Path]],
     lines = [_HEAD]
     for wheel in wheels:
         texts = dict(wheel.licences())
-        note = ""
-        if not texts and "apache" in wheel.licence.lower():
-            texts, note = {"LICENSE": apache.read_bytes()}, " (the text is supplied here: the part carries none)"
-        lines.append(_line(wheel.name, wheel.version, wheel.licence, len(texts), note))
-        _write(folder / wheel.name, texts)
+        line = f"{wheel.name} {wheel.version}"
+        lines.append(_part(line, wheel.licence, texts, apache, folder / wheel.name))
     for model, files in models:
         texts = {file.name: file.read_bytes() for file in sorted(files.iterdir()) if _is_licence(file)}
-        note = ""
-        if not texts and "apache" in model.licence.lower():
-            texts, note = {"LICENSE": apache.read_bytes()}, " (the text is supplied here: the part carries none)"
-        lines.append(_line(f"model {model.name}", model.fingerprint, model.licence, len(texts), note))
-        _write(folder / f"model-{model.name}", texts)
+        line = f"model {model.name} {model.fingerprint}"
+        lines.append(_part(line, model.licence, texts, apache, folder / f"model-{model.name}"))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "INDEX.txt").write_text("".join(lines), "utf-8")
 
 
-def _line(name: str, version: str, licence: str, texts: int, note: str) -> str:
-    return f"{name} {version}: {licence or 'NOT STATED'}; {texts} text{'' if texts == 1 else 's'}{note}\n"
-
-
-def _write(folder: Path, texts: dict[str, bytes]) -> None:
+def _part(what: str, licence: str, texts: dict[str, bytes], apache: Path, folder: Path) -> str:
+    """Write the texts of a part into `folder`; its line of the index."""
+    note = ""
+    if not texts and "apache" in licence.lower():
+        texts, note = {"LICENSE": apache.read_bytes()}, " (the text is supplied here: the part carries none)"
     for name, content in texts.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
+    return f"{what}: {licence or 'NOT STATED'}; {len(texts)} text{'' if len(texts) == 1 else 's'}{note}\n"
 
 
 def _is_licence(file: Path) -> bool:

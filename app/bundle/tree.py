@@ -7,10 +7,12 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from unabridged.app.bundle import manual
+from unabridged.app.bundle import archive, manual
 from unabridged.app.bundle.errors import BundleFailed
 from unabridged.app.bundle.wheelfile import WheelFile
-from unabridged.app.installer.manifest import sha256_of
+from unabridged.app.bundle.wheels import lock
+from unabridged.app.installer.making import LOCK
+from unabridged.app.installer.manifest import INSTALLED, written
 
 
 def installer(source: Path, folder: Path) -> None:
@@ -45,7 +47,19 @@ def fill(source: Path, folder: Path, models: Iterable[Path], epoch: int) -> None
             shutil.copyfile(file, target / file.name)
 
 
-def installed(wheels: Sequence[WheelFile], files: Path, python: str) -> tuple[dict[str, str], int]:
+def write_lists(wheels: Sequence[WheelFile], bundle: Path, python: str) -> int:
+    """Write the installer's lock and the list of what installing gives into a bundle whose other files are there.
+
+    Returns the bytes that installing takes. Raises BundleFailed where two wheels clash.
+    """
+    (bundle / LOCK).parent.mkdir()
+    (bundle / LOCK).write_text(lock({wheel.path.name: wheel.sha256 for wheel in wheels}), "ascii")
+    listed, size = _installed(wheels, bundle / "files", python)
+    (bundle / INSTALLED).write_text(written(listed), "ascii")
+    return size
+
+
+def _installed(wheels: Sequence[WheelFile], files: Path, python: str) -> tuple[dict[str, str], int]:
     """SHA-256 by path of all that installing gives, and its bytes. Raises BundleFailed where two wheels clash."""
     listed: dict[str, str] = {}
     size = 0
@@ -54,10 +68,9 @@ def installed(wheels: Sequence[WheelFile], files: Path, python: str) -> tuple[di
             if listed.setdefault(path, digest) != digest:
                 raise BundleFailed(f"two wheels have a file {path}; one is {wheel.path.name}", "leave one of them out")
             size += length
-    for file in sorted(path for path in files.rglob("*") if path.is_file()):
-        listed[file.relative_to(files).as_posix()] = sha256_of(file)
-        size += file.stat().st_size
-    return listed, size
+    copied = archive.listed(files)
+    size += sum((files / path).stat().st_size for path in copied)
+    return listed | copied, size
 
 
 def _put(source: Path, target: Path) -> None:

@@ -16,6 +16,11 @@ _LICENCE = re.compile(r"(?i)(licen[cs]e|copying|notice|authors|copyright|third.?
 _NOT_TEXT = (".py", ".pyc", ".so", ".json")
 
 
+def normalised(name: str) -> str:
+    """A distribution's name as the index has it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
 @dataclass(frozen=True)
 class WheelFile:
     """A wheel on disk. `sha256`: of the file."""
@@ -26,7 +31,7 @@ class WheelFile:
     @cached_property
     def name(self) -> str:
         """The distribution's name, as the index normalises it."""
-        return re.sub(r"[-_.]+", "-", self._metadata["Name"]).lower()
+        return normalised(self._metadata["Name"])
 
     @cached_property
     def version(self) -> str:
@@ -59,7 +64,7 @@ class WheelFile:
             requirement, _, marker = line.partition(";")
             match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", requirement.strip())
             if match is not None and "extra" not in marker:
-                found.add(re.sub(r"[-_.]+", "-", match[0]).lower())
+                found.add(normalised(match[0]))
         return frozenset(found)
 
     @cached_property
@@ -87,17 +92,21 @@ class WheelFile:
         Scripts are not among it: the installer removes them. Raises BundleFailed for a member that has no place.
         """
         with zipfile.ZipFile(self.path) as archive:
-            for member in archive.infolist():
-                place = None if member.is_dir() else self.place(member.filename, python)
-                if place is None:
-                    continue
+            for member, place in self.places(archive, python):
                 digest = hashlib.sha256()
                 with archive.open(member) as source:
                     while block := source.read(1 << 20):
                         digest.update(block)
                 yield place, digest.hexdigest(), member.file_size
 
-    def place(self, member: str, python: str) -> str | None:
+    def places(self, archive: zipfile.ZipFile, python: str) -> Iterator[tuple[zipfile.ZipInfo, str]]:
+        """Each member of the opened wheel that stays, and where pip puts it. Raises BundleFailed."""
+        for member in archive.infolist():
+            place = None if member.is_dir() else self._place(member.filename, python)
+            if place is not None:
+                yield member, place
+
+    def _place(self, member: str, python: str) -> str | None:
         """Where pip puts a member, below the environment; None for those that do not stay. Raises BundleFailed."""
         packages = f"lib/python{python}/site-packages"
         parts = PurePosixPath(member).parts

@@ -5,7 +5,6 @@ of the bundle's Python and of the oldest C library that the locks are made for, 
 """
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from unabridged.app.bundle.errors import BundleFailed
 from unabridged.app.bundle.recipe import Recipe
+from unabridged.app.bundle.wheelfile import normalised
 
 # As packaging/lock.sh resolves: glibc 2.28.
 _GLIBC = range(5, 29)
@@ -38,7 +38,7 @@ def lock(digests: dict[str, str]) -> str:
     lines = []
     for wheel in sorted(digests):
         name, version = wheel.split("-")[:2]
-        lines.append(f"{re.sub(r'[-_.]+', '-', name).lower()}=={version} --hash=sha256:{digests[wheel]}\n")
+        lines.append(f"{normalised(name)}=={version} --hash=sha256:{digests[wheel]}\n")
     return "".join(lines)
 
 

@@ -3,14 +3,12 @@
 The `unabridged` in it prints its version; pip is the real one, packed again from this environment.
 """
 
-import hashlib
 import sys
 import zipfile
 from pathlib import Path
 
-from unabridged.app.bundle import archive, signing, tree, wheels
+from unabridged.app.bundle import archive, signing, tree
 from unabridged.app.bundle.wheelfile import WheelFile
-from unabridged.app.installer.making import LOCK
 from unabridged.app.installer.manifest import (
     FACTS,
     INSTALLED,
@@ -76,13 +74,9 @@ def bundle(folder: Path, pip: Path, version: str = "1.0", *, models: dict[str, b
         (files / "models" / name).mkdir(parents=True)
         (files / "models" / name / "model.gguf").write_bytes(content)
     found = [WheelFile(file, sha256_of(file)) for file in sorted((work / "wheels").glob("*.whl"))]
-    (work / "lock").mkdir()
-    (work / LOCK).write_text(wheels.lock({one.path.name: one.sha256 for one in found}), "ascii")
-    listed, size = tree.installed(found, files, PYTHON)
-    (work / INSTALLED).write_text(written(listed), "ascii")
-    digest = hashlib.sha256((work / INSTALLED).read_bytes()).hexdigest()
+    size = tree.write_lists(found, work, PYTHON)
     facts = Facts(
-        id=f"{version}-{digest[:12]}",
+        id=f"{version}-{sha256_of(work / INSTALLED)[:12]}",
         version=version,
         python=PYTHON,
         flavour="cpu",
