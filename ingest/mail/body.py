@@ -8,8 +8,7 @@ import re
 
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.magic import binary
-from unabridged.ingest.mail import cms, mime
-from unabridged.ingest.mail import forms as mail_forms
+from unabridged.ingest.mail import cms, forms, mime
 from unabridged.ingest.mail.headers import line
 from unabridged.ingest.mail.letter import Attachment, Content
 from unabridged.ingest.mail.mime import Entity
@@ -100,7 +99,7 @@ class _Walk:
         children = [mime.parse(part, default, self.limits.header_bytes) for part in raw[: self.limits.parts + 1]]
         self.refused += max(0, len(raw) - len(children))
         if entity.kind == "multipart/alternative":
-            return mail_forms.chosen(children, self.limits.parts, self.found)
+            return forms.chosen(children, self.limits.parts, self.found)
         if entity.kind == "multipart/signed":
             self.found.facts["signed"] = _SIGNATURES.get(entity.parameters.get("protocol", "").lower(), "yes")
         if entity.kind == "multipart/encrypted":

@@ -13,7 +13,7 @@ from unabridged.ingest.mail.letter import Content
 from unabridged.ingest.mail.mime import Entity
 from unabridged.ingest.mail.text import text
 
-_STUB = 200  # characters of plain text that may be a stub beside far more HTML
+STUB = 200  # characters of plain text that may be a stub beside far more HTML
 _COMPARED = 1 << 18  # bytes of HTML, and of plain text, that are compared
 _LOOKED_UP = 1_000  # lines; what follows counts as different
 _WORD = re.compile(r"\d[\d.,:/-]*\d|[^\W_]+")  # 1,312.50 is one
@@ -31,10 +31,15 @@ def chosen(children: list[Entity], parts: int, found: Content) -> list[Entity]:
     rest = [child for child in others if child not in rich and not (rich and _same_text(child))]
     if plain is None:
         return [*rich[-1:], *rest] if all(child.kind == "text/html" for child in rich) else [*rich, *rest]
-    if rich and _stub(plain, rich):
-        return [*rich[-1:], *rest]
+    pages = [page for page in map(_first_html, rich) if page]
+    different: list[Entity] = []
+    if pages:
+        words = _text(plain)
+        if _stub(words, pages):
+            return [*rich[-1:], *rest]
+        different = _different(plain, words, pages[0], found)
     files = [child for child in rich if child.kind.startswith("multipart/")]
-    return [plain, *_different(plain, rich, found), *(part for child in files for part in _beside(child, parts)), *rest]
+    return [plain, *different, *(part for child in files for part in _beside(child, parts)), *rest]
 
 
 def _same_text(entity: Entity) -> bool:
@@ -42,24 +47,26 @@ def _same_text(entity: Entity) -> bool:
     return entity.kind.startswith("text/") and entity.kind not in _WITH_FILES and not entity.filename
 
 
-def _stub(plain: Entity, rich: list[Entity]) -> bool:
+def _stub(words: str, pages: list[Entity]) -> bool:
     """The plain text says nothing, or next to nothing, of what the HTML says."""
-    words = _text(plain)
-    if len(words) > _STUB:
+    if len(words) > STUB:
         return False
-    best = max((len(_text(page)) for page in map(_first_html, rich) if page), default=0)
-    return best > 0 and (not words or best > 4 * len(words) + 200)
+    best = max(len(_text(page)) for page in pages)
+    return best > 0 and (not words or outweighs(best, len(words)))
 
 
-def _different(plain: Entity, rich: list[Entity], found: Content) -> list[Entity]:
-    """The lines of the HTML that say something else, as one more text; none where there are none."""
-    page = next((page for page in map(_first_html, rich) if page), None)
-    if page is None:
-        return []
+def outweighs(rich: int, plain: int) -> bool:
+    """Whether HTML of so many characters says far more than plain text of so many."""
+    return rich > 4 * plain + 200
+
+
+def _different(plain: Entity, shown: str, page: Entity, found: Content) -> list[Entity]:
+    """The lines of the HTML that say something else than the plain text as it is `shown`, as one more text; none
+    where there are none."""
     if max(len(page.body), len(plain.body)) > _COMPARED:
         found.facts["forms"] = "the HTML is long and was not compared with the plain text"
         return []
-    said = _WORD.findall(_LINK.sub(" ", _text(plain)).casefold())
+    said = _WORD.findall(_LINK.sub(" ", shown).casefold())
     lines = [(line, _WORD.findall(_LINK.sub(" ", line).casefold())) for line in _text(page).split("\n")]
     more = Counter(word for _, words in lines for word in words) - Counter(said)
     whole = f" {' '.join(said)} "

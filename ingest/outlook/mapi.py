@@ -41,11 +41,13 @@ _LANGUAGES = {0x404: 950, 0x804: 936, 0xC04: 950, 0x411: 932, 0x412: 949, 0x419:
 _LANGUAGES |= {0x41F: 1254, 0x40D: 1255, 0x401: 1256, 0x425: 1257, 0x426: 1257, 0x427: 1257, 0x42A: 1258, 0x41E: 874}
 _LANGUAGES |= dict.fromkeys((0x405, 0x40E, 0x415, 0x418, 0x41A, 0x41B, 0x424), 1250)
 _NAMES = 20_000
+DATA = 0x3701  # the property that is an attachment's content
+Names = dict[int, int | str]  # ids of named properties to what they stand for
 
 
-def names(entries: bytes, strings: bytes) -> dict[int, int | str]:
+def names(entries: bytes, strings: bytes) -> Names:
     """What the ids of named properties stand for, from the two streams in which .msg and .pst list them."""
-    found: dict[int, int | str] = {}
+    found: Names = {}
     for start in range(0, min(len(entries) - 7, 8 * _NAMES), 8):
         value = int.from_bytes(entries[start : start + 4], "little")
         number = NAMED + int.from_bytes(entries[start + 6 : start + 8], "little")
@@ -71,6 +73,14 @@ class Record:
     attachments: list["Record"] = field(default_factory=list)
     inner: Callable[[], "Record"] | None = None
     notes: list[str] = field(default_factory=list)
+
+    def put(self, number: int, kind: int, data: bytes, names: Names) -> None:
+        """Adds a property; a named one is known by what its id stands for in `names`, and left out where that is
+        nothing."""
+        if number < NAMED:
+            self.properties[number] = (kind, data)
+        elif number in names:
+            self.named[names[number]] = (kind, data)
 
     def has(self, key: int | str) -> bool:
         """Whether the property is there."""

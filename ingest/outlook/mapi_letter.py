@@ -1,17 +1,17 @@
 """An Outlook object as a message: its facts, its text, what is attached. Appointments, contacts and tasks say in lines
 what Outlook shows in fields."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from unabridged.ingest.document import Item
 from unabridged.ingest.limits import Limits
-from unabridged.ingest.mail import cms, letter, mime
+from unabridged.ingest.mail import cms, forms, letter, mime
 from unabridged.ingest.mail.facts import facts as header_facts
 from unabridged.ingest.mail.facts import thread_index
 from unabridged.ingest.mail.letter import Attachment, Content
 from unabridged.ingest.outlook import lzfu
-from unabridged.ingest.outlook.mapi import Record
+from unabridged.ingest.outlook.mapi import DATA, Record
 from unabridged.ingest.pdf.extra import safe_name
 from unabridged.ingest.reading import Place, Reading, Source
 from unabridged.ingest.texts import html
@@ -19,14 +19,13 @@ from unabridged.ingest.texts import html
 _HEADERS, _CLASS, _SUBJECT, _TOPIC = 0x007D, 0x001A, 0x0037, 0x0070
 _SUBMITTED, _DELIVERED, _CREATED = 0x0039, 0x0E06, 0x3007
 _BODY, _HTML, _RTF = 0x1000, 0x1013, 0x1009
-_DATA, _METHOD, _LONG_NAME, _NAME, _SHOWN_NAME = 0x3701, 0x3705, 0x3707, 0x3704, 0x3001
+_METHOD, _LONG_NAME, _NAME, _SHOWN_NAME = 0x3705, 0x3707, 0x3704, 0x3001
 _MIME, _CONTENT_ID, _PATHS = 0x370E, 0x3712, (0x370D, 0x3708)
 _LINKED = frozenset({2, 3, 4, 7})  # methods: the file lies elsewhere
 _SENDERS = ((0x0042, (0x5D02, 0x5D0A, 0x0065)), (0x0C1A, (0x5D01, 0x0C1F)))
 _LISTS = ((1, "to", 0x0E04), (2, "cc", 0x0E03), (3, "bcc", 0x0E02))
 _MAIL = ("ipm.note", "ipm.microsoft mail.note")
 _REPORT = (("Report", 0x1001), ("Original subject", 0x0049), ("Original sent", 0x004E), ("Reported", 0x0032))
-_STUB = 200  # characters of plain text that may be a stub beside far more HTML
 _FIELDS: dict[str, tuple[tuple[str, int], ...]] = {
     "ipm.appointment": (("Start", 0x820D), ("End", 0x820E), ("Location", 0x8208)),
     "ipm.schedule": (("Start", 0x820D), ("End", 0x820E), ("Location", 0x8208)),
@@ -47,7 +46,7 @@ _FIELDS: dict[str, tuple[tuple[str, int], ...]] = {
 }
 
 
-def read(make: partial[Record], source: Source, reading: Reading, place: Place) -> Iterator[Item]:
+def read(make: Callable[[], Record], source: Source, reading: Reading, place: Place) -> Iterator[Item]:
     """The items of the object that `make` opens."""
     yield from items(make(), source, reading, place)
 
@@ -59,7 +58,7 @@ def items(record: Record, source: Source, reading: Reading, place: Place) -> Ite
 
 
 def facts(record: Record, dated: tuple[tuple[str, str], ...] = ()) -> dict[str, str]:
-    """The meta of the message, with the keys of `mail_facts`: by its headers of the internet where it has them, else by
+    """The meta of the message, with the keys of `mail.facts`: by its headers of the internet where it has them, else by
     its properties. `class` says what it is where it is no mail."""
     headers = record.text(_HEADERS)
     known = header_facts(mime.parse(headers.encode())) if ":" in headers else {}
@@ -175,11 +174,11 @@ def _fields(record: Record, kind: str) -> str:
 def _body(record: Record, limits: Limits, found: Content) -> str:
     """Plain text; HTML where that is empty or a stub; RTF where there is neither."""
     plain = record.text(_BODY)
-    if len(plain.strip()) > _STUB or not (record.has(_HTML) or record.has(_RTF)):
+    if len(plain.strip()) > forms.STUB or not (record.has(_HTML) or record.has(_RTF)):
         return plain
     if record.has(_HTML):
         page = html.render(record.text(_HTML), quotes=True)
-        if not plain.strip() or len(page.text) > 4 * len(plain) + 200:
+        if not plain.strip() or forms.outweighs(len(page.text), len(plain)):
             found.hidden += [page.hidden] if page.hidden else []
             return page.text
     if plain.strip():
@@ -197,9 +196,9 @@ def _attach(one: Record, found: Content, kind: str) -> None:
     found.notes += [f"attachment {name} {note}" for note in one.notes]
     if one.inner is not None:
         name = name if "." in name[-5:] else f"{name}.msg"
-        found.attachments.append(Attachment(name, message=True, reader=partial(read, partial(one.inner))))
+        found.attachments.append(Attachment(name, message=True, reader=partial(read, one.inner)))
         return
-    data = one.raw(_DATA)
+    data = one.raw(DATA)
     if one.number(_METHOD) in _LINKED and not data:
         where = next((line for key in _PATHS if (line := one.line(key, 300))), "elsewhere")
         found.notes.append(f"attachment {name} is a link: {where}")

@@ -17,7 +17,6 @@ _NAMES = "__nameid_version1.0"
 _STREAM = re.compile(r"__substg1\.0_([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})(?:-([0-9A-Fa-f]{8}))?")
 _ENTRY = 16  # bytes of a property in its table
 _TOP, _EMBEDDED, _PART = 32, 24, 8  # bytes of the table's head
-_DATA = 0x3701
 _MOST = 20_000  # properties of one object, values of a list
 _MULTIPLE_FIXED = frozenset({0x1002, 0x1003, 0x1014, 0x1040, 0x1005})
 
@@ -39,7 +38,7 @@ class _Tree:
         self._below: dict[Path, list[str]] = {}
         for entry in container.listdir(streams=True, storages=True):
             self._below.setdefault(tuple(entry[:-1]), []).append(entry[-1])
-        self._ids = self._named_ids()
+        self._names = self._named_ids()
 
     def message(self, at: Path, head: int) -> Record:
         """The message in a storage."""
@@ -58,7 +57,7 @@ class _Tree:
 
     def _attachment(self, at: Path) -> Record:
         record = self._object(at, _PART)
-        embedded = (*at, f"__substg1.0_{_DATA:04X}{mapi.OBJECT:04X}")
+        embedded = (*at, f"__substg1.0_{mapi.DATA:04X}{mapi.OBJECT:04X}")
         if _PROPERTIES in self._below.get(embedded, ()):
             record.inner = partial(self.message, embedded, _EMBEDDED)
         elif embedded in self._below:
@@ -69,7 +68,7 @@ class _Tree:
         """The properties of one storage."""
         record = Record()
         for kind, number, value in self._table(at, head):
-            self._put(record, number, kind, value)
+            record.put(number, kind, value, self._names)
         lists: dict[tuple[int, int], list[bytes]] = {}
         for name in sorted(self._below.get(at, ())):
             match = _STREAM.fullmatch(name)
@@ -78,11 +77,11 @@ class _Tree:
             number, kind = int(match[1], 16), int(match[2], 16)
             data = self._stream((*at, name), record)
             if match[3] is None and (not kind & mapi.MULTIPLE or kind in _MULTIPLE_FIXED):
-                self._put(record, number, kind, data)
+                record.put(number, kind, data, self._names)
             elif match[3] is not None and len(lists.setdefault((number, kind), [])) < _MOST:
                 lists[number, kind].append(data.rstrip(b"\0") + b"\0" if kind & 0xFFF == mapi.STRING8 else data)
         for (number, kind), values in lists.items():
-            self._put(record, number, kind, b"".join(values))
+            record.put(number, kind, b"".join(values), self._names)
         return record
 
     def _table(self, at: Path, head: int) -> Iterator[tuple[int, int, bytes]]:
@@ -93,12 +92,6 @@ class _Tree:
             kind = int.from_bytes(entry[:2], "little")
             if kind in (mapi.INTEGER16, mapi.INTEGER, mapi.BOOLEAN, mapi.INTEGER64, mapi.TIME):
                 yield kind, int.from_bytes(entry[2:4], "little"), entry[8:]
-
-    def _put(self, record: Record, number: int, kind: int, data: bytes) -> None:
-        if number < mapi.NAMED:
-            record.properties[number] = (kind, data)
-        elif (name := self._ids.get(number)) is not None:
-            record.named[name] = (kind, data)
 
     def _stream(self, path: Path, record: Record | None) -> bytes:
         """The bytes of a stream; one that is damaged or too large leaves a note."""
@@ -113,7 +106,7 @@ class _Tree:
             return b""
         return data
 
-    def _named_ids(self) -> dict[int, int | str]:
+    def _named_ids(self) -> mapi.Names:
         """What the ids of named properties stand for."""
         entries = self._stream((_NAMES, "__substg1.0_00030102"), None)
         names = self._stream((_NAMES, "__substg1.0_00040102"), None)

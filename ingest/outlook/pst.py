@@ -14,14 +14,13 @@ from unabridged.ingest.document import Closed, Item, Kind, Opened, Status
 from unabridged.ingest.extract import guarded
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.outlook import mapi, mapi_letter
-from unabridged.ingest.outlook.mapi import Record
+from unabridged.ingest.outlook.mapi import Names, Record
 from unabridged.ingest.reading import Place, Reading, Source, Unreadable
 
 _LEVELS = 100  # of folders
 _MOST = 20_000  # properties of one object
 _DELETED = "(deleted)"
 _ROOTS = frozenset({"Top of Outlook data file", "Top of Personal Folders", "IPM_SUBTREE", "Root - Mailbox"})
-Names = dict[int, int | str]
 _ERRORS = (OSError, ValueError, MemoryError, TypeError, OverflowError, IndexError)
 
 
@@ -153,7 +152,7 @@ def _attachment(attachment: Any, names: Names, limits: Limits) -> Record:
         if size > limits.attachment_bytes:
             record.notes.append(f"was not read: {size >> 20:,} MB")
         elif size:
-            record.properties[0x3701] = (mapi.BINARY, attachment.read_buffer(size))
+            record.properties[mapi.DATA] = (mapi.BINARY, attachment.read_buffer(size))
     except _ERRORS as error:
         record.notes.append(f"cannot be read: {_first_line(error)}")
     return record
@@ -185,11 +184,7 @@ def _put(record: Record, entry: Any, names: Names) -> None:
     number, kind = entry.get_entry_type(), entry.get_value_type()
     if number is None or kind is None:
         return
-    data = entry.get_data() or b""
-    if number < mapi.NAMED:
-        record.properties[number] = (kind, data)
-    elif number in names:
-        record.named[names[number]] = (kind, data)
+    record.put(number, kind, entry.get_data() or b"", names)
 
 
 def _first_line(error: BaseException) -> str:

@@ -91,15 +91,15 @@ def _put_attachment(one: Record, attribute: _Attribute, limits: Limits) -> None:
         one.properties.setdefault(0x3704, (mapi.STRING8, attribute.data))
         return
     if attribute.id == _FILE:
-        one.properties[0x3701] = (mapi.BINARY, attribute.data)
+        one.properties[mapi.DATA] = (mapi.BINARY, attribute.data)
         if not attribute.whole:
             one.notes.append("is cut short")
         return
     _fill(one, _Reader(attribute.data))
-    kind, data = one.properties.get(0x3701, (0, b""))
+    kind, data = one.properties.get(mapi.DATA, (0, b""))
     if kind == mapi.OBJECT:
         content = data[_OBJECT_ID:]
-        one.properties[0x3701] = (mapi.BINARY, content)
+        one.properties[mapi.DATA] = (mapi.BINARY, content)
         if content.startswith(MAGIC):
             one.inner = partial(record, content, limits)
 
