@@ -6,6 +6,8 @@ message_id, in_reply_to, references, thread_index (22 bytes, hex), thread_topic,
 
 import binascii
 import re
+from collections.abc import Iterator
+from itertools import chain
 
 from unabridged.ingest.mail import dates, headers
 from unabridged.ingest.mail.mime import Entity, base64
@@ -42,18 +44,17 @@ def _date(root: Entity, dated: tuple[tuple[str, str], ...]) -> dict[str, str]:
     stamp, source = dates.iso(raw)
     if stamp:
         return {"date": stamp, "date_source": source}
+    others = (other for other in chain(_delivered(root), dated) if other[0])
+    stamp, source = next(others, ("", ""))
+    return {"date": stamp, "date_source": source, "date_raw": raw}
+
+
+def _delivered(root: Entity) -> Iterator[tuple[str, str]]:
+    """What the headers say of the way that the message took: days, "" for none, with their sources."""
     for received in reversed(root.all("received")):
-        stamp, _ = dates.iso(headers.line(received.rsplit(b";", 1)[-1], 100))
-        if stamp:
-            return {"date": stamp, "date_source": "received", "date_raw": raw}
+        yield dates.iso(headers.line(received.rsplit(b";", 1)[-1], 100))[0], "received"
     for name in ("delivery-date", "x-originalarrivaltime", "resent-date"):
-        stamp, _ = dates.iso(headers.line(root.get(name), 100))
-        if stamp:
-            return {"date": stamp, "date_source": name, "date_raw": raw}
-    for stamp, source in dated:
-        if stamp:
-            return {"date": stamp, "date_source": source, "date_raw": raw}
-    return {"date_raw": raw}
+        yield dates.iso(headers.line(root.get(name), 100))[0], name
 
 
 def _threading(root: Entity) -> dict[str, str]:

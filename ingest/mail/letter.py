@@ -98,12 +98,13 @@ def _sorted_out(
 
 @dataclass(frozen=True)
 class _Text:
-    """The whole text of a message and its parts. `body` begins at `at`; "" where there are only header lines."""
+    """The whole text of a message and its parts. `body` is "" where there are only header lines; `labelled` are the
+    parts of it alone."""
 
     text: str
     parts: tuple[Part, ...]
     body: str
-    at: int
+    labelled: list[Part]
 
 
 def _assemble(meta: dict[str, str], found: Content, overflow: list[str]) -> _Text:
@@ -119,11 +120,12 @@ def _assemble(meta: dict[str, str], found: Content, overflow: list[str]) -> _Tex
     body = "\n\n".join(text.strip("\n") for text in [*found.texts, *overflow] if text.strip())
     text = f"{head}\n\n{body}" if head and body else head or body
     at = len(text) - len(body)
-    parts += [Part(part.kind, part.start + at, part.end + at) for part in labels.label(body)] if body else []
+    labelled = labels.label(body)
+    parts += [Part(part.kind, part.start + at, part.end + at) for part in labelled]
     if hidden := "\n".join(piece for piece in found.hidden if piece.strip()):
         parts.append(Part(PartKind.HIDDEN, len(text) + 2, len(text) + 2 + len(hidden)))
         text = f"{text}\n\n{hidden}"
-    return _Text(text, tuple(parts), body, at)
+    return _Text(text, tuple(parts), body, labelled)
 
 
 def _listed(attachments: list[Attachment]) -> str:
@@ -134,8 +136,7 @@ def _listed(attachments: list[Attachment]) -> str:
 def _more(meta: dict[str, str], found: Content, text: _Text) -> dict[str, str]:
     """Facts that are known when the whole message is."""
     facts = dict(found.facts)
-    own = [Part(part.kind, part.start - text.at, part.end - text.at) for part in text.parts if part.start >= text.at]
-    facts["body_hash"] = labels.body_hash(meta, text.body, own)
+    facts["body_hash"] = labels.body_hash(meta, text.body, text.labelled)
     if found.attachments:
         facts["attachments"] = _listed(found.attachments)
     if found.images:
