@@ -8,6 +8,7 @@ from unabridged.ingest.texts.normalise import normalise, one_line
 
 _WORD = re.compile(rb"=\?([^?\s]{1,60})\?([QqBb])\?([^?]*)\?=")
 _BETWEEN = re.compile(rb"(\?=)[ \t\r\n]+(?==\?[^?\s]{1,60}\?[QqBb]\?)")
+NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
 _ID = re.compile(r"<([^<>\s]{1,500})>")
 _COMMA_SOUP = 2_000  # characters of a list of addresses that are kept
 _IDS = 100
@@ -63,7 +64,11 @@ class _Guesses:
 def _word(encoding: bytes, text: bytes) -> bytes:
     if encoding in b"Qq":
         return binascii.a2b_qp(text, header=True)
-    clean = re.sub(rb"[^A-Za-z0-9+/]+", b"", text)
+    return unpadded(NOT_BASE64.sub(b"", text))
+
+
+def unpadded(clean: bytes) -> bytes:
+    """Decodes base64 that holds nothing but its letters; a last one that stands alone is no byte and is dropped."""
     clean = clean[:-1] if len(clean) % 4 == 1 else clean
     return binascii.a2b_base64(clean + b"=" * (-len(clean) % 4))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote_to_bytes
 
-from unabridged.ingest.mail.headers import decode_header, text_of
+from unabridged.ingest.mail.headers import NOT_BASE64, decode_header, text_of, unpadded
 
 _KIND = re.compile(r"[\w.+-]+/[\w.+-]+")
 _HEADER_LINE = re.compile(rb"([!-9;-~]{1,200})[ \t]*:[ \t]*([^\r\n]*(?:\r?\n[ \t]+[^\r\n]*)*)(?:\r?\n|\Z)")
@@ -20,7 +20,6 @@ _UNFOLD = re.compile(rb"\r?\n[ \t]+")
 _PARAMETER = re.compile(rb";[ \t\r\n]*([^\s=;\"]{1,100})[ \t\r\n]*=[ \t\r\n]*(?:\"((?:[^\"\\]|\\.)*)\"?|([^;]*))")
 _CONTINUED = re.compile(r"([^*]+)\*(\d+)?(\*)?$")
 _GUESS = re.compile(rb"^--([^\r\n]{1,200}?)[ \t]*\r?\nContent-[A-Za-z-]+:", re.M | re.I)
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
 _BETWEEN = b"\r\n"
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=" + _BETWEEN
 _FOREIGN = re.compile(rb"[^A-Za-z0-9+/=\s]|[^\s][ \t]+[^\s]")
@@ -83,7 +82,7 @@ def parse(data: bytes, default: str = "text/plain", cap: int = 64 * 1024) -> Ent
     value = next((v for k, v in fields if k == "content-type"), b"")
     kind = value.split(b";", 1)[0].strip().decode("ascii", "replace").lower()
     if not _KIND.fullmatch(kind):
-        kind = "text/plain" if kind.startswith("text") or kind else default
+        kind = "text/plain" if kind else default
     return Entity(tuple(fields), data[at:], kind, parameters(value))
 
 
@@ -198,9 +197,7 @@ def payload(entity: Entity) -> tuple[bytes, bool]:
 def base64(body: bytes) -> tuple[bytes, bool]:
     """Decodes what can be decoded, and says whether that is all. Lines of text that a list server put behind it, and
     stray characters, are stepped over; texts put one behind the other are both read."""
-    if b" " not in body and b"\t" not in body and not body.translate(None, _BASE64):
-        return _decoded(body)
-    if not _FOREIGN.search(body):
+    if not body.translate(None, _BASE64) or not _FOREIGN.search(body):
         return _decoded(body)
     lines, whole = [], True
     for line in body.split(b"\n"):
@@ -216,10 +213,9 @@ def _decoded(body: bytes) -> tuple[bytes, bool]:
     out, whole = [], True
     *padded, last = body.split(b"=")
     for run in (*filter(None, padded), last):
-        clean = run.translate(None, _BETWEEN) if not run.translate(None, _BASE64) else _NOT_BASE64.sub(b"", run)
+        clean = run.translate(None, _BETWEEN) if not run.translate(None, _BASE64) else NOT_BASE64.sub(b"", run)
         whole = whole and len(clean) % 4 != 1 and (run is not last or len(clean) % 4 == 0)
-        clean = clean[:-1] if len(clean) % 4 == 1 else clean
-        out.append(binascii.a2b_base64(clean + b"=" * (-len(clean) % 4)))
+        out.append(unpadded(clean))
     return b"".join(out), whole
 
 
