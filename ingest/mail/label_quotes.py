@@ -131,8 +131,7 @@ def unmarked(lines: list[str], kinds: Kinds) -> None:
     for index, line in enumerate(lines):
         if kinds[index] is not None or not line:
             continue
-        if own and line[-1] in _ENDINGS and _stands_alone(lines, kinds, index):
-            begin = _opening(lines, kinds, index)
+        if own and line[-1] in _ENDINGS and (begin := _alone(lines, kinds, index)) is not None:
             if any(kind is PartKind.QUOTED for kind in kinds[index:]) or not any(map(str.strip, lines[:begin])):
                 return
             kinds[begin : index + 1] = [PartKind.ATTRIBUTION] * (index + 1 - begin)
@@ -142,13 +141,14 @@ def unmarked(lines: list[str], kinds: Kinds) -> None:
         own = own or bool(line.strip())
 
 
-def _stands_alone(lines: list[str], kinds: Kinds, index: int) -> bool:
+def _alone(lines: list[str], kinds: Kinds, index: int) -> int | None:
+    """Where an attribution begins that ends with line `index` and stands by itself; None where there is none."""
     line = lines[index]
     if not 10 < len(line) <= _ATTRIBUTION or line.rstrip(" \t*_")[-1:] not in _COLONS:
-        return False
+        return None
     if not WROTE.search(line) or not any(below.strip() for below in lines[index + 1 : index + 4]):
-        return False
+        return None
     begin = _opening(lines, kinds, index)
     whole = " ".join(lines[begin : index + 1])
     over = lines[begin - 1] if begin else ""
-    return bool(OPENS.match(whole) and DATED.search(whole)) and not over.strip()
+    return begin if OPENS.match(whole) and DATED.search(whole) and not over.strip() else None

@@ -54,10 +54,9 @@ _FORWARDED = (
     r"|Mensaje reenviado|Messaggio inoltrato|Mensagem encaminhada|Doorgestuurd bericht|Přeposlaná zpráva"
     r"|Preposlaná správa"
     r"|Videresendt (?:meddelelse|melding)|Vidarebefordrat meddelande|Vidarebefordrat mejl|Välitetty viesti"
-    r"|Wiadomość przekazana|Przekazana wiadomość|Переслан(?:ное|ное) сообщение|Пересылаемое сообщение"
+    r"|Wiadomość przekazana|Przekazana wiadomość|Пересланное сообщение|Пересылаемое сообщение"
     r"|Переслане повідомлення|Továbbított üzenet|İletilen (?:mesaj|ileti)|Yönlendirilmiş ileti|Mesaj redirecționat"
     r"|转发的邮件|转发邮件|已转发邮件|轉寄郵件|転送されたメッセージ|전달된 메(?:시지|일)|Pesan terusan"
-    r"|Forwarded message"
 )
 ORIGINAL = re.compile(rf"{_DASHES}(?:{_ORIGINAL})[ \t:]*(?:[-_=*—–]*)[ \t]*$", re.IGNORECASE)
 FORWARDED = re.compile(rf"{_DASHES}(?:{_FORWARDED})[^\n]{{0,80}}?[ \t:]*[-_=*—–]*[ \t]*$", re.IGNORECASE)
