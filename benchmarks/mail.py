@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.message import EmailMessage, Message
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +55,16 @@ def ours(path: str) -> Iterator[None]:
                 yield
 
 
-def default(path: str) -> Iterator[None]:
-    """One step a message."""
+def package(policy: email.policy.Policy, take: Callable[[Any], None], path: str) -> Iterator[None]:
+    """One step a message: parsed by Python's packages, and what a program takes from it taken."""
     box = mailbox.mbox(path, create=False)
     for key in box.iterkeys():
-        _modern(email.message_from_bytes(box.get_bytes(key), policy=email.policy.default))
+        take(email.message_from_bytes(box.get_bytes(key), policy=policy))
         yield
 
 
 def _modern(message: EmailMessage) -> None:
-    """What a program takes from a message. The email package raises on broken ones; that costs nothing more here."""
+    """With policy.default. The email package raises on broken messages; that costs nothing more here."""
     for name in HEADERS:
         with suppress(Exception):
             str(message[name])
@@ -74,15 +75,8 @@ def _modern(message: EmailMessage) -> None:
         [part.get_filename() for part in message.iter_attachments()]
 
 
-def compat32(path: str) -> Iterator[None]:
-    """One step a message."""
-    box = mailbox.mbox(path, create=False)
-    for key in box.iterkeys():
-        _raw(email.message_from_bytes(box.get_bytes(key), policy=email.policy.compat32))
-        yield
-
-
 def _raw(message: Message) -> None:
+    """With policy.compat32."""
     for name in HEADERS:
         str(message[name])
     for part in message.walk():
@@ -94,8 +88,8 @@ def _raw(message: Message) -> None:
 
 WAYS: dict[str, Callable[[str], Iterator[None]]] = {
     "ours": ours,
-    "email default": default,
-    "email compat32": compat32,
+    "email default": partial(package, email.policy.default, _modern),
+    "email compat32": partial(package, email.policy.compat32, _raw),
 }
 
 
