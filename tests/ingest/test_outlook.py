@@ -1,5 +1,6 @@
 """Outlook's formats: saved messages, mailboxes, winmail.dat, bodies in RTF. Real files and the smallest made ones."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_mailbox_gives_its_folders(shared_data: Path) -> None:
 
 
 def test_without_its_library_a_mailbox_tells_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pypff", None)
+    monkeypatch.setitem(sys.modules, "pypff", None)
     closed = end(read("a.pst", b"!BDN" + bytes(600)))
     assert (closed.status, "pip install 'unabridged[outlook]'" in closed.reason) == (Status.UNSUPPORTED, True)
 
