@@ -42,6 +42,8 @@ class Package:
         self.zip = archive
         self.notes: list[str] = [archive.damage] if archive.damage else []
         self._left = _TEXT_BYTES
+        self._asked: str | None = None
+        self._relations: list[Relation] = []
 
     def feed(self, part: str, handler: Handler, prefixes: Mapping[str, str] | None = None) -> Iterator[None]:
         """A part's XML to a handler. What cannot be read becomes a note; a bomb raises Unreadable."""
@@ -62,14 +64,10 @@ class Package:
             pass
 
     def relations(self, part: str) -> list[Relation]:
-        """What a part refers to inside the package, in order."""
-        folder, name = posixpath.split(part)
-        rels = posixpath.join(folder, "_rels", f"{name}.rels")
-        if self.zip.find(rels) is None:
-            return []
-        handler = _Relations(folder)
-        self.read(rels, handler)
-        return handler.found
+        """What a part refers to inside the package, in order. Those of the part asked for last are kept."""
+        if part != self._asked:
+            self._asked, self._relations = part, self._listed(part)
+        return self._relations
 
     def related(self, part: str, kind: str) -> list[str]:
         """The parts of a kind that a part refers to."""
@@ -87,6 +85,15 @@ class Package:
             self.read("docProps/core.xml", fields)
         meta = {_META[key]: value for key, value in fields.found.items() if key in _META and value}
         return fields.found.get("title", ""), meta
+
+    def _listed(self, part: str) -> list[Relation]:
+        folder, name = posixpath.split(part)
+        rels = posixpath.join(folder, "_rels", f"{name}.rels")
+        if self.zip.find(rels) is None:
+            return []
+        handler = _Relations(folder)
+        self.read(rels, handler)
+        return handler.found
 
     def _counted(self, member: Member) -> Iterator[bytes]:
         for piece in self.zip.pieces(member):

@@ -117,6 +117,12 @@ def test_embedded_files_are_children_and_bogus_relations_are_passed_over() -> No
     assert "etc/passwd is missing" in end(items).reason
 
 
+def test_damaged_relations_are_said_once() -> None:
+    items = read("a.docx", docx(p("kept"), {"word/_rels/document.xml.rels": "<Relationships><Rel"}))
+    assert text(items) == "kept"
+    assert end(items).reason == "word/_rels/document.xml.rels: damaged XML in line 1: unclosed token"
+
+
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     body = p("a" * 1_000) * 33_000
     items = read("a.docx", docx(body))
