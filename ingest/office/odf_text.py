@@ -39,8 +39,8 @@ class Text(Teller):
             self._item = False
         elif name in ("table-cell", "covered-table-cell"):
             self._grid.end_cell()
-        elif name == "table-row" and (row := self._grid.end_row()) is not None:
-            self._pages.row([" ".join(cell) for cell in row])
+        elif name == "table-row":
+            self._end_row()
 
     def begin_paragraph(self, style: str) -> None:
         if self.styles.breaks(style) and not self._grid.in_cell and len(self._paragraphs) == 1:
@@ -60,6 +60,17 @@ class Text(Teller):
             self._grid.add(text)
             return
         self._pages.paragraph(text, min(6, level), bool(mark))
+
+    def finish(self) -> None:
+        super().finish()
+        while self._grid.open:
+            self._grid.end_cell()
+            self._end_row()
+
+    def _end_row(self) -> None:
+        row = self._grid.end_row()
+        if row is not None:
+            self._pages.row([" ".join(cell) for cell in row])
 
     def _counter(self, name: str) -> Counter:
         return self._counters.setdefault(name, Counter(self.styles.lists.get(name, {})))

@@ -78,6 +78,7 @@ def feed(pieces: Iterator[bytes], handler: Handler, prefixes: Mapping[str, str] 
             yield
         parser.Parse(b"", True)
     except expat.ExpatError as error:
+        parser.buffer_text = False  # hands over the text that it holds
         raise XmlError(f"damaged XML in line {error.lineno:,}: {expat.ErrorString(error.code)}") from error
     except (LookupError, ValueError) as error:
         # An encoding that does not exist, or is no table of one byte; values that are none of their kind.

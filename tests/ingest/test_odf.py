@@ -47,6 +47,14 @@ def test_a_comment_of_nobody_has_its_day() -> None:
     assert page.text.endswith("Comment, 2026-11-30: why?")
 
 
+def test_a_text_that_is_cut_gives_what_its_table_has() -> None:
+    cell = "<table:table-cell><text:p>{}</text:p>".format
+    rows = f"<table:table-row>{cell('Lot')}</table:table-cell>{cell('Price')}<text:p>in euros"
+    items = read("a.odt", odf("text", f"<text:p>before</text:p><table:table>{rows}"))
+    assert text(items) == "before\n\nLot\tPrice in euros"
+    assert end(items).status == Status.PARTIAL
+
+
 def test_a_spreadsheet_shows_its_cells_and_repeats_cost_nothing() -> None:
     cell = '<table:table-cell table:number-columns-repeated="{}"><text:p>{}</text:p></table:table-cell>'.format
     rows = (
