@@ -4,7 +4,6 @@ Runs in threads beside the one that stores; each reads the library through a con
 """
 
 import hashlib
-import os
 import sqlite3
 import threading
 from collections.abc import Container, Iterator, Sequence
@@ -16,6 +15,7 @@ from unabridged.ingest.adding.walk import Found, Problem, look
 from unabridged.ingest.catalog.database import connect
 from unabridged.ingest.detect import HEAD, detect
 from unabridged.ingest.document import CONTAINERS, Item, Page, Status
+from unabridged.ingest.opening import open_at_once
 from unabridged.ingest.worker import Workers
 
 _PIECE = 1 << 20
@@ -97,9 +97,7 @@ class Fetcher:
             yield item
 
     def _hash(self, found: Found) -> str | None:
-        # Without blocking: what /proc shows as a file, or what became a pipe since the walk, may never give a byte.
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        with os.fdopen(os.open(found.path, flags), "rb") as file:
+        with open_at_once(found.path) as file:
             if found.size > self._workers.limits.file_bytes:
                 # Only containers are read at any size: the others end as too large, by name and size alone.
                 if detect(file.read(HEAD) or b"", Path(found.path).name).kind not in CONTAINERS:

@@ -14,6 +14,7 @@ from pathspec import GitIgnoreSpec
 
 from unabridged.ingest.adding.leftovers import LEFTOVER, is_leftover
 from unabridged.ingest.errors import PatternInvalid
+from unabridged.ingest.opening import open_at_once
 
 IGNORE_FILE = ".unabridgedignore"
 GIT_IGNORE_FILE = ".gitignore"
@@ -134,8 +135,7 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 def _read(folder: str, top: str, name: str) -> _IgnoreFile:
     path = os.path.join(folder, name)  # noqa: PTH118 - bytes that are no UTF-8 stay as they are
     shown = below(path, top)
-    # Without blocking: it may be a pipe.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+    with open_at_once(path) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(0, "not a regular file")
         data = file.read(_MOST_BYTES + 1)

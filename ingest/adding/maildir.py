@@ -7,6 +7,7 @@ delivered; what mail servers keep beside it is an index of theirs.
 import os
 
 from unabridged.ingest.adding.ignores import HIDDEN
+from unabridged.ingest.opening import open_at_once
 
 UNDELIVERED = "mail that was never delivered (Maildir tmp)"
 INDEX = "an index of a mail server"
@@ -29,8 +30,7 @@ def is_summary(path: str, names: set[str]) -> bool:
     if not {name.removesuffix(".msf"), f"{name.removesuffix('.msf')}.sbd"}.isdisjoint(names):
         return True
     try:
-        # Without blocking: it may be a pipe.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+        with open_at_once(path) as file:
             return file.read(len(_MORK)) == _MORK
     except OSError:
         return False

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from unabridged.ingest.catalog.findings import Checked, Finding
+from unabridged.ingest.opening import open_at_once
 from unabridged.ingest.paths import on_disk
 
 _PIECE = 1 << 20
@@ -49,7 +50,7 @@ def _look(row: sqlite3.Row) -> Finding | None:
 
 def _digest(path: str) -> str:
     digest = hashlib.sha256()
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
+    with open_at_once(path) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
     return digest.hexdigest()
