@@ -3,9 +3,18 @@
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+from pypdf.generic import (
+    ArrayObject,
+    DecodedStreamObject,
+    DictionaryObject,
+    FloatObject,
+    NameObject,
+    NumberObject,
+    TextStringObject,
+)
 
 from unabridged.ingest.document import Closed, Item, Opened, Page
 from unabridged.ingest.extract import read_source
@@ -18,20 +27,33 @@ def pdf(*contents: str) -> PdfWriter:
     writer = PdfWriter()
     for content in contents:
         page = writer.add_blank_page(612, 792)
-        font = DictionaryObject(
-            {
-                NameObject("/Type"): NameObject("/Font"),
-                NameObject("/Subtype"): NameObject("/Type1"),
-                NameObject("/BaseFont"): NameObject("/Helvetica"),
-                NameObject("/Encoding"): NameObject("/WinAnsiEncoding"),
-            }
-        )
-        fonts = DictionaryObject({NameObject("/F1"): font})
-        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
-        stream = DecodedStreamObject()
-        stream.set_data(content.encode("latin-1"))
-        page[NameObject("/Contents")] = writer._add_object(stream)
+        font = entries(Type="/Font", Subtype="/Type1", BaseFont="/Helvetica", Encoding="/WinAnsiEncoding")
+        page[NameObject("/Resources")] = entries(Font=entries(F1=font))
+        page[NameObject("/Contents")] = writer._add_object(stream(content.encode("latin-1")))
     return writer
+
+
+def entries(**values: Any) -> DictionaryObject:
+    """A dictionary of a PDF. Text that begins with a slash is a name; numbers and lists are what they are."""
+    return DictionaryObject({NameObject("/" + key): _object(value) for key, value in values.items()})
+
+
+def stream(content: bytes, **values: Any) -> DecodedStreamObject:
+    """A stream with the entries of its dictionary."""
+    made = DecodedStreamObject()
+    made.set_data(content)
+    made.update(entries(**values))
+    return made
+
+
+def _object(value: Any) -> Any:
+    if isinstance(value, str):
+        return NameObject(value) if value.startswith("/") else TextStringObject(value)
+    if isinstance(value, int):
+        return NumberObject(value)
+    if isinstance(value, float):
+        return FloatObject(value)
+    return ArrayObject(map(_object, value)) if isinstance(value, list | tuple) else value
 
 
 def line(text: str, y: int = 700, size: int = 12) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pypdfium2
 from pypdf import PdfWriter
-from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
-from tests.ingest.made import data, line, pdf
+from tests.ingest.made import data, entries, line, pdf, stream
 
 from unabridged.ingest.ocr.image import Gray
 
@@ -60,28 +59,14 @@ def scanned(*pages: Pixels, text: str = "", dpi: int = 200) -> bytes:
 
 def _put(writer: PdfWriter, page: Any, pixels: Pixels, dpi: int) -> None:
     height, width = pixels.shape
-    picture = DecodedStreamObject()
-    picture.set_data(np.ascontiguousarray(pixels).tobytes())
-    compressed = picture.flate_encode()
-    compressed.update(
-        {
-            NameObject("/Type"): NameObject("/XObject"),
-            NameObject("/Subtype"): NameObject("/Image"),
-            NameObject("/Width"): NumberObject(width),
-            NameObject("/Height"): NumberObject(height),
-            NameObject("/ColorSpace"): NameObject("/DeviceGray"),
-            NameObject("/BitsPerComponent"): NumberObject(8),
-        }
-    )
-    page["/Resources"][NameObject("/XObject")] = DictionaryObject({NameObject("/I"): writer._add_object(compressed)})
+    picture = stream(np.ascontiguousarray(pixels).tobytes()).flate_encode()
+    picture.update(entries(Type="/XObject", Subtype="/Image", Width=width, Height=height))
+    picture.update(entries(ColorSpace="/DeviceGray", BitsPerComponent=8))
+    page["/Resources"].update(entries(XObject=entries(I=writer._add_object(picture))))
     size = width * 72 / dpi, height * 72 / dpi
-    page[NameObject("/MediaBox")] = ArrayObject(
-        [NumberObject(0), NumberObject(0), *map(NumberObject, map(round, size))]
-    )
     before = page["/Contents"].get_object().get_data()
-    stream = DecodedStreamObject()
-    stream.set_data(f"q {size[0]} 0 0 {size[1]} 0 0 cm /I Do Q\n".encode() + before)
-    page[NameObject("/Contents")] = writer._add_object(stream)
+    content = stream(f"q {size[0]} 0 0 {size[1]} 0 0 cm /I Do Q\n".encode() + before)
+    page.update(entries(MediaBox=(0, 0, *map(round, size)), Contents=writer._add_object(content)))
 
 
 def png(pixels: "np.ndarray[Any, Any]", **options: Any) -> bytes:

@@ -15,17 +15,8 @@ from cryptography.hazmat.primitives.serialization import pkcs7
 from cryptography.x509.oid import NameOID
 from pypdf import PdfWriter
 from pypdf._encryption import AlgV4
-from pypdf.generic import (
-    ArrayObject,
-    BooleanObject,
-    ByteStringObject,
-    DictionaryObject,
-    NameObject,
-    NumberObject,
-    StreamObject,
-    TextStringObject,
-)
-from tests.ingest.made import data, end, line, opened, pdf, read, sound, text
+from pypdf.generic import BooleanObject, ByteStringObject, NameObject, StreamObject
+from tests.ingest.made import data, end, entries, line, opened, pdf, read, sound, text
 
 from unabridged.ingest.document import Status
 
@@ -72,21 +63,16 @@ def test_signatures_name_who_signed_and_say_that_nothing_was_verified() -> None:
     signed = pkcs7.PKCS7SignatureBuilder().set_data(b"").add_signer(certificate, key, hashes.SHA256())
     contents = signed.sign(serialization.Encoding.DER, [pkcs7.PKCS7Options.DetachedSignature]) + bytes(100)
     writer = pdf(line("Agreed."))
-    value = DictionaryObject(
-        {
-            NameObject("/Type"): NameObject("/Sig"),
-            NameObject("/SubFilter"): NameObject("/adbe.pkcs7.detached"),
-            NameObject("/Contents"): ByteStringObject(contents),
-            NameObject("/ByteRange"): ArrayObject(map(NumberObject, (0, 1, 2, 3))),
-            NameObject("/M"): TextStringObject("D:20260303091500+01'00'"),
-            NameObject("/Reason"): TextStringObject("approved"),
-        }
+    value = entries(
+        Type="/Sig",
+        SubFilter="/adbe.pkcs7.detached",
+        Contents=ByteStringObject(contents),
+        ByteRange=(0, 1, 2, 3),
+        M="D:20260303091500+01'00'",
+        Reason="approved",
     )
-    field = DictionaryObject(
-        {NameObject("/FT"): NameObject("/Sig"), NameObject("/T"): TextStringObject("s"), NameObject("/V"): value}
-    )
-    fields = ArrayObject([writer._add_object(field)])
-    writer._root_object[NameObject("/AcroForm")] = DictionaryObject({NameObject("/Fields"): fields})
+    field = writer._add_object(entries(FT="/Sig", T="s", V=value))
+    writer._root_object[NameObject("/AcroForm")] = entries(Fields=[field])
     meta = opened(read("a.pdf", data(writer)))[0].meta
     assert meta["signed"] == "Ada Lovelace, 2026-03-03T09:15:00+01:00, reason: approved (not verified)"
 
@@ -103,28 +89,21 @@ def _attachments_locked(password: bytes) -> bytes:
     for number, one in enumerate(writer._objects, 1):
         if isinstance(one, StreamObject) and one.get("/Type") == "/EmbeddedFile":
             one.set_data(_aes(key, number, one.get_data()))
-    crypt = DictionaryObject(
-        {
-            NameObject("/CFM"): NameObject("/AESV2"),
-            NameObject("/AuthEvent"): NameObject("/EFOpen"),
-            NameObject("/Length"): NumberObject(16),
-        }
+    rules = entries(
+        Filter="/Standard",
+        V=4,
+        R=4,
+        Length=128,
+        CF=entries(StdCF=entries(CFM="/AESV2", AuthEvent="/EFOpen", Length=16)),
+        StmF="/Identity",
+        StrF="/Identity",
+        EFF="/StdCF",
+        O=ByteStringObject(owner),
+        U=ByteStringObject(user),
+        P=permissions - (1 << 32),
+        EncryptMetadata=BooleanObject(True),
     )
-    rules = {
-        "/Filter": NameObject("/Standard"),
-        "/V": NumberObject(4),
-        "/R": NumberObject(4),
-        "/Length": NumberObject(128),
-        "/CF": DictionaryObject({NameObject("/StdCF"): crypt}),
-        "/StmF": NameObject("/Identity"),
-        "/StrF": NameObject("/Identity"),
-        "/EFF": NameObject("/StdCF"),
-        "/O": ByteStringObject(owner),
-        "/U": ByteStringObject(user),
-        "/P": NumberObject(permissions - (1 << 32)),
-        "/EncryptMetadata": BooleanObject(True),
-    }
-    entry = writer._add_object(DictionaryObject({NameObject(name): value for name, value in rules.items()}))
+    entry = writer._add_object(rules)
     whole = data(writer)
     ids = f"/Encrypt {entry.idnum} 0 R /ID [<{identity.hex()}> <{identity.hex()}>] /Root".encode()
     head, _, tail = whole.rpartition(b"/Root")

@@ -1,16 +1,8 @@
 """What a reader of a page does not see is kept apart; what he does see never is."""
 
 import pytest
-from pypdf.generic import (
-    ArrayObject,
-    DecodedStreamObject,
-    DictionaryObject,
-    FloatObject,
-    NameObject,
-    NumberObject,
-    TextStringObject,
-)
-from tests.ingest.made import data, line, pages, pdf, read
+from pypdf.generic import NameObject
+from tests.ingest.made import data, entries, line, pages, pdf, read, stream
 
 from unabridged.ingest.document import Flag, Page, PartKind
 
@@ -25,26 +17,15 @@ def _page(content: str, image: bytes = b"", boxes: Boxes | None = None) -> Page:
     """The first page of a document with this content, /Im an image of gray pixels, /Fm a form with the content TEXT."""
     writer = pdf(content)
     page = writer.pages[0]
-    for name, box in (boxes or {}).items():
-        page[NameObject(name)] = ArrayObject([NumberObject(edge) for edge in box])
-    form, picture = DecodedStreamObject(), DecodedStreamObject()
-    form.set_data(b"1 1 1 rg " + TEXT.encode())
-    form.update({NameObject("/Type"): NameObject("/XObject"), NameObject("/Subtype"): NameObject("/Form")})
-    form[NameObject("/BBox")] = ArrayObject([NumberObject(edge) for edge in (0, 0, 612, 792)])
-    form[NameObject("/Resources")] = page["/Resources"]
-    picture.set_data(image)
-    picture.update({NameObject("/Type"): NameObject("/XObject"), NameObject("/Subtype"): NameObject("/Image")})
-    picture.update(
-        {NameObject("/ColorSpace"): NameObject("/DeviceGray"), NameObject("/BitsPerComponent"): NumberObject(8)}
-    )
-    picture.update({NameObject("/Width"): NumberObject(8), NameObject("/Height"): NumberObject(8)})
-    objects = {"/Fm": writer._add_object(form), "/Im": writer._add_object(picture)}
-    page["/Resources"][NameObject("/XObject")] = DictionaryObject({NameObject(k): v for k, v in objects.items()})  # type: ignore[index]
-    group = DictionaryObject({NameObject("/Type"): NameObject("/OCG"), NameObject("/Name"): TextStringObject("Off")})
-    layer = writer._add_object(group)
-    page["/Resources"][NameObject("/Properties")] = DictionaryObject({NameObject("/Layer"): layer})  # type: ignore[index]
-    off = DictionaryObject({NameObject("/OFF"): ArrayObject([layer]), NameObject("/Order"): ArrayObject([layer])})
-    layers = DictionaryObject({NameObject("/OCGs"): ArrayObject([layer]), NameObject("/D"): off})
+    page.update(entries(**(boxes or {})))
+    form = stream(b"1 1 1 rg " + TEXT.encode(), Type="/XObject", Subtype="/Form", BBox=(0, 0, 612, 792))
+    form.update(entries(Resources=page["/Resources"]))
+    picture = stream(image, Type="/XObject", Subtype="/Image", Width=8, Height=8)
+    picture.update(entries(ColorSpace="/DeviceGray", BitsPerComponent=8))
+    layer = writer._add_object(entries(Type="/OCG", Name="Off"))
+    objects = entries(Fm=writer._add_object(form), Im=writer._add_object(picture))
+    page["/Resources"].update(entries(XObject=objects, Properties=entries(Layer=layer)))  # type: ignore[attr-defined]
+    layers = entries(OCGs=[layer], D=entries(OFF=[layer], Order=[layer]))
     writer._root_object[NameObject("/OCProperties")] = layers
     return pages(read("a.pdf", data(writer)))[0]
 
@@ -108,12 +89,12 @@ def test_only_what_lies_off_the_page_is_taken_out() -> None:
     page = _page(SEEN + TEXT.replace("72 500", "580 500"))
     assert page.text == "Seen by all.\nsecret words"
     assert _hidden(page) == []
-    page = _page(SEEN + TEXT, boxes={"/CropBox": (0, 600, 612, 792)})
+    page = _page(SEEN + TEXT, boxes={"CropBox": (0, 600, 612, 792)})
     assert _hidden(page) == ["secret words"]
 
 
 def test_a_page_of_any_size_is_looked_at_in_bounds() -> None:
-    page = _page(SEEN + "1 1 1 rg " + TEXT, boxes={"/MediaBox": (0, 0, 2_000_000, 2_000_000)})
+    page = _page(SEEN + "1 1 1 rg " + TEXT, boxes={"MediaBox": (0, 0, 2_000_000, 2_000_000)})
     assert _hidden(page) == ["secret words"]
 
 
@@ -132,14 +113,9 @@ def test_order_and_hidden_text_do_not_disturb_each_other() -> None:
 
 def test_a_pattern_that_takes_hours_to_draw_is_not_drawn() -> None:
     writer = pdf("1 g " + TEXT + "0 0 0.4 rg 60 680 400 40 re f 1 g " + SEEN + "/Pattern cs /P scn 0 0 612 90 re f")
-    pattern = DecodedStreamObject()
-    pattern.set_data(b"0 0 1 rg 0 0 1 1 re f")
-    numbers = {"/PatternType": 1, "/PaintType": 1, "/TilingType": 1}
-    pattern.update({NameObject(key): NumberObject(value) for key, value in numbers.items()})
-    pattern.update({NameObject(key): FloatObject(0.001) for key in ("/XStep", "/YStep")})
-    pattern[NameObject("/BBox")] = ArrayObject([NumberObject(edge) for edge in (0, 0, 1, 1)])
-    patterns = DictionaryObject({NameObject("/P"): writer._add_object(pattern)})
-    writer.pages[0]["/Resources"][NameObject("/Pattern")] = patterns  # type: ignore[index]
+    numbers = {"PatternType": 1, "PaintType": 1, "TilingType": 1, "XStep": 0.001, "YStep": 0.001}
+    pattern = writer._add_object(stream(b"0 0 1 rg 0 0 1 1 re f", **numbers, BBox=(0, 0, 1, 1)))
+    writer.pages[0]["/Resources"].update(entries(Pattern=entries(P=pattern)))  # type: ignore[attr-defined]
     page = pages(read("a.pdf", data(writer)))[0]
     assert _hidden(page) == ["secret words"]
     assert page.text.startswith("Seen by all.")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from pypdf import PdfWriter
-from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject, TextStringObject
-from tests.ingest.made import data, line, pages, pdf, read
+from pypdf.generic import NameObject
+from tests.ingest.made import data, entries, line, pages, pdf, read, stream
 
 from unabridged.ingest.document import Flag, Page
 
@@ -33,19 +33,11 @@ def _with_unicode(*contents: str, ligatures: dict[int, str] | None = None) -> by
     chars = [f"<{code:04x}> <{text.encode('utf-16-be').hex()}>" for code, text in (ligatures or {}).items()]
     if chars:
         blocks.append(f"{len(chars)} beginbfchar\n" + "\n".join(chars) + "\nendbfchar")
-    to_unicode = DecodedStreamObject()
-    to_unicode.set_data(TO_UNICODE % "\n".join(blocks).encode())
-    info = {"/Registry": TextStringObject("Adobe"), "/Ordering": TextStringObject("Identity")}
-    system = DictionaryObject({NameObject(key): value for key, value in info.items()})
-    system[NameObject("/Supplement")] = NumberObject(0)
-    inner = {"/Type": "/Font", "/Subtype": "/CIDFontType2", "/BaseFont": "/Some"}
-    descendant = DictionaryObject({NameObject(key): NameObject(value) for key, value in inner.items()})
-    descendant[NameObject("/CIDSystemInfo")] = system
-    descendant[NameObject("/DW")] = NumberObject(667)
-    outer = {"/Type": "/Font", "/Subtype": "/Type0", "/BaseFont": "/Some", "/Encoding": "/Identity-H"}
-    font = DictionaryObject({NameObject(key): NameObject(value) for key, value in outer.items()})
-    font[NameObject("/DescendantFonts")] = ArrayObject([writer._add_object(descendant)])
-    font[NameObject("/ToUnicode")] = writer._add_object(to_unicode)
+    to_unicode = writer._add_object(stream(TO_UNICODE % "\n".join(blocks).encode()))
+    system = entries(Registry="Adobe", Ordering="Identity", Supplement=0)
+    inner = entries(Type="/Font", Subtype="/CIDFontType2", BaseFont="/Some", CIDSystemInfo=system, DW=667)
+    font = entries(Type="/Font", Subtype="/Type0", BaseFont="/Some", Encoding="/Identity-H")
+    font.update(entries(DescendantFonts=[writer._add_object(inner)], ToUnicode=to_unicode))
     for page in writer.pages:
         page["/Resources"]["/Font"][NameObject("/F2")] = font  # type: ignore[index]
     return data(writer)
