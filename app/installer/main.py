@@ -120,6 +120,7 @@ def _rollback(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace)
 
 def _uninstall(here: Path, prefix: Prefix, base: Path, given: argparse.Namespace) -> int:
     with _existing(prefix).locked():
+        prefix.clean()
         # From here on there is no way back, and no install.sh beside the version to go on with: it ends what it began.
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)

@@ -72,8 +72,6 @@ class Prefix:
 
     def unmark(self) -> None:
         """Give the folder up: what is still in it is not ours."""
-        for left in self.folder.glob(".current-*"):
-            left.unlink()
         (self.folder / OURS).unlink()
 
     def adopt(self, id: str) -> None:
