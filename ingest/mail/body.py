@@ -58,7 +58,11 @@ def _rescue(found: Content, root: Entity) -> None:
     """A message whose parts came out empty: whatever its lines say that are no boundaries and no headers."""
     lines = normalise(charset.decode(root.body).text).split("\n")
     kept = [line for line in lines if not line.startswith("--") and not _PART_HEADER.match(line)]
-    if shown := "\n".join(kept).strip():
+    _salvage(found, "\n".join(kept).strip())
+
+
+def _salvage(found: Content, shown: str) -> None:
+    if shown:
         found.texts.append(shown)
         found.facts["salvaged"] = "parts without their boundaries, read as one text"
 
@@ -111,9 +115,7 @@ class _Walk:
         shown = normalise(charset.decode(entity.body).text).strip()
         if "<html" in shown[:2_000].lower() or "<body" in shown[:2_000].lower():
             shown = html.render(shown, quotes=True).text
-        if shown:
-            self.found.texts.append(shown)
-            self.found.facts["salvaged"] = "parts without their boundaries, read as one text"
+        _salvage(self.found, shown)
 
     def _leaf(self, entity: Entity) -> Entity | None:
         """Reads a part; what it wraps is returned."""

@@ -4,7 +4,6 @@ Keys, each there only where the header is: subject, from, sender, to, cc, bcc, r
 message_id, in_reply_to, references, thread_index (22 bytes, hex), thread_topic, gm_thrid, labels, list_id, flags.
 """
 
-import binascii
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -73,7 +72,7 @@ def _threading(root: Entity) -> dict[str, str]:
 
 def thread_index(index: bytes) -> str:
     """What all messages of an Outlook conversation have in common, "" for none."""
-    return binascii.hexlify(index[:_THREAD_BYTES]).decode() if len(index) >= _THREAD_BYTES else ""
+    return index[:_THREAD_BYTES].hex() if len(index) >= _THREAD_BYTES else ""
 
 
 def _labels(root: Entity) -> str:

@@ -103,8 +103,9 @@ def message_at(file: BinaryIO, offset: int, limit: int) -> bytes:
     """The message whose "From " line is at `offset`, as it was sent, at most `limit` bytes of it; b"" where no message
     begins."""
     span = next(spans(file, offset), None)
-    begins = span is not None and span.offset == offset and (span.head > offset or offset <= 3)
-    return _raw(file, span, limit).data if span is not None and begins else b""
+    if span is None or span.offset != offset or (span.head == offset and offset > 3):
+        return b""
+    return _raw(file, span, limit).data
 
 
 def _raw(file: BinaryIO, span: Span, limit: int) -> Raw:

@@ -147,7 +147,7 @@ def _fill(target: Record, reader: _Reader) -> bool:
             target.named.setdefault(name, value)
         else:
             target.properties[number] = value
-    return not reader.ended() or reader.at == len(reader.data)
+    return reader.at <= len(reader.data)
 
 
 def _name(reader: _Reader) -> int | str:
