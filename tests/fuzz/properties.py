@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.ingest.made import read, sound
 
+from unabridged.ingest import magic
 from unabridged.ingest.document import Closed, Item, Page
 from unabridged.ingest.limits import Limits
 from unabridged.ingest.mail import cms, dates, headers, mbox, mbox_split, mime
@@ -88,7 +89,7 @@ def calendar(data: bytes) -> None:
 
 def outlook(data: bytes) -> None:
     """A saved message of Outlook."""
-    ends_well("a.msg", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + data[8:])
+    ends_well("a.msg", magic.OLE + data[8:])
 
 
 def envelope(data: bytes) -> None:

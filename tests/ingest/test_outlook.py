@@ -99,9 +99,9 @@ def _attribute(number: int, data: bytes, level: int = 1) -> bytes:
     )
 
 
-def _property(number: int, data: bytes) -> bytes:
+def _property(number: int, data: bytes, kind: int = mapi.STRING8) -> bytes:
     return (
-        b"\x1e\0"
+        kind.to_bytes(2, "little")
         + number.to_bytes(2, "little")
         + (1).to_bytes(4, "little")
         + len(data).to_bytes(4, "little")
@@ -114,17 +114,11 @@ def _winmail(*attributes: bytes) -> bytes:
     return tnef.MAGIC + b"\1\0" + b"".join(attributes)
 
 
-def _embedded(inner: bytes) -> bytes:
-    data = bytes(16) + inner
-    return (
-        b"\x0d\0\x01\x37" + (1).to_bytes(4, "little") + len(data).to_bytes(4, "little") + data + bytes(-len(data) % 4)
-    )
-
-
 def test_containers_within_containers_end_at_the_limit() -> None:
     data = _winmail(_attribute(0x9003, (1).to_bytes(4, "little") + _property(0x1000, b"the innermost text\0")))
     for level in range(30):
-        named = (2).to_bytes(4, "little") + _property(0x3707, b"inner%d\0" % level) + _embedded(data)
+        named = (2).to_bytes(4, "little") + _property(0x3707, b"inner%d\0" % level)
+        named += _property(0x3701, bytes(16) + data, mapi.OBJECT)
         data = _winmail(_attribute(0x9002, b"", 2), _attribute(0x9005, named, 2))
     items = read("winmail.dat", data, Limits(depth=3))
     sound(items)
