@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unabridged.ingest.catalog.index_text import Word, begins_pair, joined, words
+from unabridged.ingest.catalog.index_text import Word, begins_pair, joined, terms, words
 from unabridged.ingest.catalog.query import Unit
 
 _WINDOW_WORDS = 40
@@ -36,15 +36,15 @@ class _Match:
 
 def has_all(text: str, units: Sequence[Unit]) -> bool:
     """Whether the text has everything that was typed."""
-    terms = [word.term for word in words(text)]
-    there, run = {*terms, *(word.term for word in joined(text))}, f" {' '.join(terms)} "
+    every = list(terms(text))
+    there, run = {*every, *(word.term for word in joined(text))}, f" {' '.join(every)} "
 
     def has(unit: Unit) -> bool:
         begun = tuple(filter(None, (unit.beginning, *filter(begins_pair, unit.terms))))
         return (
             not there.isdisjoint(unit.terms)
             or bool(unit.pieces and f" {' '.join(unit.pieces)} " in run)
-            or any(term.startswith(begun) for term in terms)
+            or any(term.startswith(begun) for term in every)
         )
 
     return all(map(has, units))
