@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from unabridged.app import private
 from unabridged.app.errors import ServerBusy
 
 
@@ -41,17 +42,7 @@ def read(file: Path) -> Running | None:
 
 def write(file: Path, running: Running) -> None:
     """Replace the file as a whole; only the user can read it, at every moment."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{running.pid}")
-    try:
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.write(msgspec.json.encode(running))
-        beside.replace(file)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(file)) from error
+    private.replace(file, msgspec.json.encode(running))
 
 
 def remove(file: Path, pid: int) -> None:

@@ -7,13 +7,13 @@ runs was decided at the start. Knows no paths: the caller names the file (`app.l
 import os
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from unabridged.app import private
 from unabridged.app.errors import SettingsInvalid
 
 PREFIX = "UNABRIDGED_"
@@ -216,7 +216,8 @@ def save(file: Path, key: str, value: str) -> Settings:
     _split(key, "the command line")
     values = _from_file(file) | {key: _parsed(key, value)}
     settings = _validated(values, dict.fromkeys(values, str(file)) | {key: "the command line"})
-    _write(file, _toml({name: value_of(settings, name) for name in keys() if name in values}))
+    # It may hold a key.
+    private.replace(file, _toml({name: value_of(settings, name) for name in keys() if name in values}).encode())
     return settings
 
 
@@ -311,18 +312,3 @@ def _toml(values: Mapping[str, Any]) -> str:
             group = table
         lines.append(f"{name} = {json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)}")
     return "\n".join([*lines, ""])
-
-
-def _write(file: Path, text: str) -> None:
-    """Replace the file as a whole: a reader sees the old or the new one."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        # It may hold a key.
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
-            out.write(text)
-        beside.replace(file)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(file)) from error
