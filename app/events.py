@@ -22,14 +22,11 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: str
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is asked. `documents` are glob patterns or substrings of document paths; none means all of the collection.
-    `sender` ("from" in JSON) to `thread` narrow it further (ingest.filters). `conversation` continues a stored one;
-    `history` is for stateless callers (the OpenAI endpoint) and is not stored.
+class Narrowing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which documents are asked of. `documents` are glob patterns or substrings of document paths; none means all of
+    the collection. `sender` ("from" in JSON) to `thread` narrow it further (ingest.catalog.filters).
     """
 
-    text: str
-    collection: str = "default"
     documents: tuple[str, ...] = ()
     sender: str = msgspec.field(default="", name="from")
     recipient: str = msgspec.field(default="", name="to")
@@ -38,6 +35,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tags: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     thread: str = ""
+
+
+class Question(Narrowing, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is asked. `conversation` continues a stored one; `history` is for stateless callers (the OpenAI endpoint)
+    and is not stored.
+    """
+
+    text: str
+    collection: str = "default"
     mode: Literal["auto", "whole", "focused"] = "auto"
     conversation: str | None = None
     history: tuple[Turn, ...] = ()

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from unabridged.app.events import Question, Turn
+from unabridged.app.events import Narrowing, Question, Turn
 from unabridged.app.openai_sources import without_sources
 from unabridged.app.replies import Refusal
 from unabridged.app.settings import AnswerSettings
@@ -42,17 +42,9 @@ class StreamOptions(msgspec.Struct, frozen=True):
     include_usage: bool | None = False
 
 
-class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Extension(Narrowing, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What OpenAI's API has no word for."""
 
-    documents: tuple[str, ...] = ()
-    sender: str = msgspec.field(default="", name="from")
-    recipient: str = msgspec.field(default="", name="to")
-    since: str = ""
-    until: str = ""
-    tags: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    thread: str = ""
     mode: Literal["auto", "whole", "focused"] = "auto"
     sources: bool = True  # the list of sources as text behind the answer
 
@@ -122,14 +114,7 @@ def question_of(request: ChatRequest, collection: str, defaults: AnswerSettings)
     return Question(
         text=turns[-1].content,
         collection=collection,
-        documents=extension.documents,
-        sender=extension.sender,
-        recipient=extension.recipient,
-        since=extension.since,
-        until=extension.until,
-        tags=extension.tags,
-        kinds=extension.kinds,
-        thread=extension.thread,
+        **{name: getattr(extension, name) for name in Narrowing.__struct_fields__},
         mode=extension.mode,
         history=tuple(turns[:-1]),
         sampling=_sampling(request, request.max_completion_tokens or request.max_tokens, defaults),

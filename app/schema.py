@@ -20,8 +20,8 @@ own module (`openai_api`). Answers and progress are the events of `app.events`, 
     DELETE /v1/conversations/{id}               Removed
     POST   /v1/shutdown                         Removed (of the server itself), only with the key of the runtime file
 
-FILTER is pattern, from, to, since, until, tag, kind and thread as in ingest.filters; pattern, tag and kind may be given
-several times. What a route does not know by name, in the address or in the body, is refused.
+FILTER is pattern, from, to, since, until, tag, kind and thread as in ingest.catalog.filters; pattern, tag and kind may
+be given several times. What a route does not know by name, in the address or in the body, is refused.
 
 Every failure is `{"error": {"message", "type", "param", "code"}}` with a status of 400 or above; in a stream that has
 begun it is a Problem, the last line.
