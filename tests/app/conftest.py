@@ -1,18 +1,35 @@
-"""Fixtures of the HTTP tests: a data directory of its own and the app over it, spoken to without a socket."""
+"""Fixtures of the tests of commands and of HTTP: a data directory of its own, commands over it, and the app, spoken to
+without a socket."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
+from unabridged.app import cli
 from unabridged.app.locations import Locations
 from unabridged.app.server import create_app
 from unabridged.app.service import Service
 from unabridged.app.settings import Settings
 
 RUNTIME_KEY = "key-of-this-run"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command over a data directory of the test's own: (exit code, standard output, standard error)."""
+    monkeypatch.setenv("UNABRIDGED_DATA_DIR", str(tmp_path / "data"))
+
+    def go(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = cli.run(list(arguments))
+        out, error = capfd.readouterr()
+        return code, out, error
+
+    return go
 
 
 @pytest.fixture

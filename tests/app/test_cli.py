@@ -23,20 +23,6 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command over a data directory of the test's own: (exit code, standard output, standard error)."""
-    monkeypatch.setenv("UNABRIDGED_DATA_DIR", str(tmp_path / "data"))
-
-    def go(*arguments: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = cli.run(list(arguments))
-        out, error = capfd.readouterr()
-        return code, out, error
-
-    return go
-
-
-@pytest.fixture
 def papers(tmp_path: Path) -> Path:
     """A text, a mailbox of two messages, and a PDF that is none."""
     folder = tmp_path / "papers"

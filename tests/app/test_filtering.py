@@ -1,7 +1,7 @@
 """Filters where people and programs meet them: command line, native routes, the OpenAI-compatible extension."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -33,17 +33,10 @@ def case(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path, case: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("UNABRIDGED_DATA_DIR", str(tmp_path / "data"))
-
-    def go(*arguments: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = cli.run(list(arguments))
-        out, error = capfd.readouterr()
-        return code, out, error
-
-    assert go("add", str(case))[0] == 0
-    return go
+def run(run: Run, case: Path) -> Run:
+    """Commands over a library that holds the folder."""
+    assert run("add", str(case))[0] == 0
+    return run
 
 
 def _listed(run: Run, *arguments: str) -> list[str]:
@@ -82,14 +75,6 @@ def test_tags_are_given_listed_and_taken_away(run: Run) -> None:
     assert _listed(run, "--tag", "privileged") == []
     assert run("tag", "privileged")[0] == cli.USAGE
     assert "nobody gave the tag" in run("tag", "harbour", "1.eml", "--remove")[2]
-
-
-@pytest.fixture
-async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app, client=("127.0.0.1", 50000), raise_app_exceptions=False)
-    headers = {"Authorization": "Bearer any"}
-    async with httpx.AsyncClient(base_url="http://127.0.0.1:8642", transport=transport, headers=headers) as client:
-        yield client
 
 
 async def test_the_routes_take_filters(app: FastAPI, http: httpx.AsyncClient, case: Path) -> None:

@@ -16,20 +16,6 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command over a data directory of the test's own: (exit code, standard output, standard error)."""
-    monkeypatch.setenv("UNABRIDGED_DATA_DIR", str(tmp_path / "data"))
-
-    def go(*arguments: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = cli.run(list(arguments))
-        out, error = capfd.readouterr()
-        return code, out, error
-
-    return go
-
-
-@pytest.fixture
 def scan(tmp_path: Path) -> None:
     """A PDF of six pages, some of which were not read, in the library."""
     pages = [

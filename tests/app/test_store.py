@@ -19,20 +19,6 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command over a data directory of the test's own: (exit code, standard output, standard error)."""
-    monkeypatch.setenv("UNABRIDGED_DATA_DIR", str(tmp_path / "data"))
-
-    def go(*arguments: str) -> tuple[int, str, str]:
-        capfd.readouterr()
-        code = cli.run(list(arguments))
-        out, error = capfd.readouterr()
-        return code, out, error
-
-    return go
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     """Two collections that share a file, one of them read by two models, and a file of nobody's."""
     made = Folder(tmp_path / "data" / "kv", 1 << 30)
