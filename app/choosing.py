@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from unabridged.app.context import Key, Section, ranges
 from unabridged.app.events import LeftOut
-from unabridged.app.selection import when
+from unabridged.app.selection import conversation, when
 
 if TYPE_CHECKING:
     from unabridged.ingest.catalog.rows import PageRow
@@ -63,22 +63,16 @@ def nearest(ranked: Sequence[tuple[Section, float]], focus: int, longest: int) -
 
 def together(chosen: Sequence[Section]) -> list[Section]:
     """The sections of one conversation together, by date, where the best of them, the last, stands."""
-    best: dict[tuple[int | None, int], int] = {}
-    for index, section in enumerate(chosen):
-        best[_group(section)] = index
+    best = {conversation(section.document): index for index, section in enumerate(chosen)}
 
     def key(numbered: tuple[int, Section]) -> tuple[int, ...]:
         index, section = numbered
+        at = best[conversation(section.document)]
         if section.document.thread is None:
-            return best[_group(section)], index
-        return best[_group(section)], when(section.document), section.document.id, section.pages[0], index
+            return at, index
+        return at, when(section.document), section.document.id, section.pages[0], index
 
     return [section for _, section in sorted(enumerate(chosen), key=key)]
-
-
-def _group(section: Section) -> tuple[int | None, int]:
-    thread = section.document.thread
-    return thread, section.document.id if thread is None else 0
 
 
 def not_chosen(every: Sequence[Section], chosen: Sequence[Section], reason: str) -> list[LeftOut]:

@@ -36,7 +36,7 @@ def _bundle() -> Finding:
     except BundleFailed as error:
         return Finding(check="installation", level="fail", text=error.message, remedy=error.hint)
     text = f"bundle {facts.id} of commit {facts.commit[:12]}, in {folder}"
-    return Finding(check="installation", level="ok", text=text, remedy="")
+    return Finding(check="installation", level="ok", text=text)
 
 
 def _packages() -> Finding:
@@ -75,9 +75,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _locks(locations: "Locations") -> Iterator[Finding]:
     held: list[str] = []
-    for file in (locations.server_lock, *sorted(locations.data.glob("*.lock")), locations.models / ".lock"):
+    files = (locations.server_lock, *sorted(locations.data.glob("*.lock")), locations.models / ".lock")
+    for file in dict.fromkeys(files):
         holder = _holder(file)
-        if holder is not None and not any(line.startswith(str(file)) for line in held):
+        if holder is not None:
             held.append(f"{file}{f' by process {holder}' if holder else ''}")
     text = "held: " + ", ".join(held) if held else "none is held"
     yield Finding(check="locks", level="ok", text=text)

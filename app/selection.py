@@ -117,9 +117,13 @@ def in_order(rows: "Iterable[DocumentRow]") -> "list[DocumentRow]":
     place: dict[tuple[str, int], int] = {}
     keyed = []
     for index, row in enumerate(rows):
-        group = ("document", row.id) if row.thread is None else ("thread", row.thread)
-        keyed.append((place.setdefault(group, index), when(row), row.id, row))
+        keyed.append((place.setdefault(conversation(row), index), when(row), row.id, row))
     return [row for *_, row in sorted(keyed, key=lambda one: one[:3])]
+
+
+def conversation(row: "DocumentRow") -> tuple[str, int]:
+    """What is read together with a document; one that is in no conversation stands alone."""
+    return ("document", row.id) if row.thread is None else ("thread", row.thread)
 
 
 def when(row: "DocumentRow") -> int:
