@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from unabridged.app.finding import Finding
 from unabridged.ingest.ocr import recognise as ocr
+from unabridged.ingest.ocr import tesseract
 
 if TYPE_CHECKING:
     from unabridged.app.settings import IngestSettings, Settings
@@ -27,16 +28,14 @@ def look(settings: "Settings | None") -> Finding:
 
 
 def _tesseract(wanted: tuple[str, ...], second: bool) -> Finding:
-    from unabridged.ingest.ocr import tesseract as ocr_tesseract
-
     beside = ", and RapidOCR for what it reads badly" if second else ""
     try:
-        languages = ocr_tesseract.languages(wanted)
+        languages = tesseract.languages(wanted)
     except ocr.OcrFailed as error:
         return Finding(
             check="ocr", level="fail", text=str(error), remedy="unabridged config set ingest.ocr_languages ''"
         )
-    text = f"{ocr_tesseract.version()}: {', '.join(languages)}{beside}"
+    text = f"{tesseract.version()}: {', '.join(languages)}{beside}"
     if unused := _unused(wanted):
         return Finding(
             check="ocr",
@@ -49,8 +48,6 @@ def _tesseract(wanted: tuple[str, ...], second: bool) -> Finding:
 
 def languages_note(settings: "IngestSettings") -> str:
     """After scans were read: that it was done in few of the languages that are installed; "" where it was not."""
-    from unabridged.ingest.ocr import tesseract as ocr_tesseract
-
     try:
         unused = _unused(settings.ocr_languages) if "tesseract" in ocr.installed() else []
     except ocr.OcrFailed:
@@ -58,20 +55,16 @@ def languages_note(settings: "IngestSettings") -> str:
     if not unused:
         return ""
     return (
-        f"scans were read as {' and '.join(ocr_tesseract.languages(()))}, not as {', '.join(unused)}, which are"
+        f"scans were read as {' and '.join(tesseract.languages(()))}, not as {', '.join(unused)}, which are"
         f" installed too; choose: {_choice(unused)}, then `unabridged add --force`"
     )
 
 
 def _unused(wanted: tuple[str, ...]) -> list[str]:
     """Languages that are installed and not read with, though none were chosen. Raises OcrFailed."""
-    from unabridged.ingest.ocr import tesseract as ocr_tesseract
-
-    used = ocr_tesseract.languages(wanted)
-    return [] if wanted else [name for name in ocr_tesseract.installed() if name not in used]
+    used = tesseract.languages(wanted)
+    return [] if wanted else [name for name in tesseract.installed() if name not in used]
 
 
 def _choice(unused: list[str]) -> str:
-    from unabridged.ingest.ocr import tesseract as ocr_tesseract
-
-    return f"unabridged config set ingest.ocr_languages {','.join((*ocr_tesseract.languages(()), unused[0]))}"
+    return f"unabridged config set ingest.ocr_languages {','.join((*tesseract.languages(()), unused[0]))}"

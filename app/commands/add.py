@@ -89,7 +89,6 @@ def add(
     """
     import msgspec
 
-    from unabridged.app import ocr_found
     from unabridged.app.adding import options_of
     from unabridged.ingest.adding.add import add as adding
     from unabridged.ingest.adding.locked import locked_files
@@ -127,8 +126,11 @@ def add(
                 return adding(library, [on_disk(path) for path in some], collection, tokenizer, tried)
 
             ask(app, lambda: locked_files(library.connection, collection), watched, read, tally)
-        scans = ocr_due.recognised_since(library.connection, before)
-        languages = ocr_found.languages_note(settings.ingest) if scans else ""
+        languages = ""
+        if ocr_due.recognised_since(library.connection, before):
+            from unabridged.app.ocr_found import languages_note
+
+            languages = languages_note(settings.ingest)
         notes = [rereading.note(), _outdated(len(library.outdated())), languages]
     seconds = time.monotonic() - began
     summary(app, tally, seconds)
