@@ -35,6 +35,11 @@ _READ: tuple[tuple[bytes, Detected], ...] = (
     (b"\xfd7zXZ\x00", Detected(Kind.ARCHIVE, reader="archives.tarball")),
     (b"\x5d\x00\x00\x80\x00\xff\xff", Detected(Kind.ARCHIVE, reader="archives.tarball")),
 )
+_RIFF = {
+    b"WEBP": Detected(Kind.IMAGE),
+    b"WAVE": Detected(Kind.OTHER, "WAV audio"),
+    b"AVI ": Detected(Kind.OTHER, "AVI video"),
+}
 _NAMED: tuple[tuple[bytes, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "zstd archive: unpack it first"),
     (b"7z\xbc\xaf\x27\x1c", "7-Zip archive: unpack it first"),
@@ -119,10 +124,8 @@ def binary(head: bytes, ext: str) -> Detected | None:
         return Detected(seems, reader="office.ole")
     if head[4:8] == b"ftyp":
         return Detected(Kind.OTHER, "video or image (MP4 family)")
-    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        return Detected(Kind.IMAGE)
-    if head.startswith(b"RIFF") and head[8:12] in (b"WAVE", b"AVI "):
-        return Detected(Kind.OTHER, {b"WAVE": "WAV audio"}.get(head[8:12], "AVI video"))
+    if head.startswith(b"RIFF") and head[8:12] in _RIFF:
+        return _RIFF[head[8:12]]
     if found := next((found for mark, found in _READ if head.startswith(mark)), None):
         return None if found.reader == "archives.tarball" and head[:256].isascii() else found
     if _DRAWING.match(head):

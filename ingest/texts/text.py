@@ -27,7 +27,7 @@ def plain(source: Source) -> tuple[str, dict[str, str]]:
 
 
 def decoded(source: Source) -> tuple[str, dict[str, str]]:
-    """The same, the text as it stands."""
+    """The text as it stands, not normalised, and the same. Raises Unreadable."""
     if not source.size:
         raise Unreadable(Status.NO_TEXT, "the file is empty")
     if is_binary(source.data):
