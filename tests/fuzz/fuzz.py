@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of what reads mail and PDF (atheris, Python 3.11, not among the dependencies).
 
     pip install atheris
-    python tests/fuzz/fuzz.py TARGET CORPUS [-max_total_time=600 -timeout=10 -rss_limit_mb=2048]
+    python -m tests.fuzz.fuzz TARGET CORPUS [-max_total_time=600 -timeout=10 -rss_limit_mb=2048]
 
 TARGET is a name in TARGETS; CORPUS a folder that it fills, seeded with `--seed FOLDER` from files of mail. What it
 finds is written to a file crash-*, timeout-* or oom-*, which the same command with that file in place of CORPUS reads
