@@ -1,8 +1,5 @@
 """Which quotations stand in other messages; what is nowhere else is never among them."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from tests.ingest.letters import letter, store
 
@@ -14,12 +11,6 @@ FIRST = (
     "Please tell me by Thursday whether the dredger Orca will come, and how deep she draws.\n"
     "The harbour office wants the papers in advance, with the seal of the owner."
 )
-
-
-@pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
-    with Library.open(tmp_path / "library.db") as opened:
-        yield opened
 
 
 def _quoted(text: str, mark: str = "> ") -> str:
