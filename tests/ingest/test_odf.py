@@ -1,5 +1,10 @@
 """OpenDocument files of three kinds."""
 
+import base64
+import hashlib
+import zlib
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from tests.ingest.made import end, opened, pages, read, text
 from tests.ingest.office import odf
 
@@ -89,12 +94,32 @@ def test_descriptions_of_pictures_are_text_and_their_titles_are_not() -> None:
     assert text(read("a.odt", odf("text", f"<text:p>See {picture}</text:p>"))) == "See [picture: A well]"
 
 
-def test_an_encrypted_text_needs_its_password() -> None:
-    lock = (
-        '<manifest><file-entry full-path="content.xml"><encryption-data checksum-type="SHA1/1K" checksum="AAAA">'
-        '<algorithm algorithm-name="aes256-cbc" initialisation-vector="AAAAAAAAAAAAAAAAAAAAAA=="/>'
-        '<key-derivation key-size="32" iteration-count="10" salt="AAAA"/></encryption-data></file-entry></manifest>'
+def _locked(password: str, plain: bytes) -> dict[str, str | bytes]:
+    """The content of a text and its manifest, encrypted as LibreOffice up to 24.1 does it."""
+    salt, vector = bytes(range(16)), bytes(range(16, 32))
+    machine = zlib.compressobj(wbits=-15)
+    packed = machine.compress(plain) + machine.flush()
+    packed += bytes(-len(packed) % 16)
+    key = hashlib.pbkdf2_hmac("sha1", hashlib.sha256(password.encode()).digest(), salt, 10, 32)
+    body = Cipher(algorithms.AES(key), modes.CBC(vector)).encryptor().update(packed)
+    check, first, second = (
+        base64.b64encode(raw).decode() for raw in (hashlib.sha256(packed[:1024]).digest(), vector, salt)
     )
-    whole = odf("text", "<text:p>x</text:p>", files={"META-INF/manifest.xml": lock})
+    lock = (
+        '<manifest><file-entry full-path="content.xml">'
+        f'<encryption-data checksum-type="urn:x:manifest:1.0#sha256-1k" checksum="{check}">'
+        f'<algorithm algorithm-name="http://www.w3.org/2001/04/xmlenc#aes256-cbc" initialisation-vector="{first}"/>'
+        '<start-key-generation start-key-generation-name="http://www.w3.org/2000/09/xmldsig#sha256" key-size="32"/>'
+        f'<key-derivation key-size="32" iteration-count="10" salt="{second}"/>'
+        "</encryption-data></file-entry></manifest>"
+    )
+    return {"content.xml": body, "META-INF/manifest.xml": lock}
+
+
+def test_an_encrypted_text_needs_its_password() -> None:
+    plain = b"<document-content><body><text><p>The secret lease.</p></text></body></document-content>"
+    whole = odf("text", "", files=_locked("open sesame", plain))
     for passwords in (None, "wrong"):
         assert end(read("a.odt", whole, password=passwords)).status == Status.NEEDS_PASSWORD
+    items = read("a.odt", whole, password="open sesame")
+    assert (text(items), end(items).status) == ("The secret lease.", Status.READ)
