@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unabridged.app.commands.bar import Bar
 from unabridged.app.commands.common import App, emit
 from unabridged.app.output import duration
 from unabridged.app.printable import one_line
@@ -31,7 +32,7 @@ def narrate(app: App, items: "Iterable[AddItem]", manner: Manner) -> Tally:
 
     tally = Tally()
     with ExitStack() as stack:
-        bar = None if manner.plain else stack.enter_context(Bar(app))
+        bar = None if manner.plain else stack.enter_context(Bar(app, counts=True))
         for item in items:
             if isinstance(item, FileDone):
                 tally.file(item)
@@ -41,7 +42,7 @@ def narrate(app: App, items: "Iterable[AddItem]", manner: Manner) -> Tally:
                 if manner.ignored:
                     _tell_ignored(app, item, manner)
             elif bar:
-                bar.show(item)
+                bar.show(_doing(item), item.done, item.total if item.walked else None)
     return tally
 
 
@@ -91,30 +92,3 @@ def _doing(item: "Progress") -> str:
     left = "" if item.seconds_left is None else f"  {duration(item.seconds_left)} left"
     pages = f" ({item.pages:,} pages)" if item.pages else ""
     return (one_line(Path(item.current).name) + pages if item.current else "looking for files") + left
-
-
-class Bar:
-    """A progress bar on standard error that vanishes at the end."""
-
-    def __init__(self, app: App) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
-        self._progress = Progress(*columns, console=app.console, transient=True)
-        self._task = self._progress.add_task("", total=None)
-
-    def __enter__(self) -> "Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.stop()
-
-    def show(self, item: "Progress") -> None:
-        """Where the addition stands."""
-        self._progress.update(
-            self._task,
-            completed=item.done,
-            total=item.total if item.walked else None,
-            description=_doing(item),
-        )

@@ -2,9 +2,10 @@
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unabridged.app.cli import PARTLY, exit_code, say
+from unabridged.app.commands.bar import Bar
 from unabridged.app.commands.common import App, emit
 from unabridged.app.events import Forecast, Problem, ReadAhead, Stage
 from unabridged.app.output import count, duration, left_out, size
@@ -70,8 +71,7 @@ class _Screen:
         self._app, self._quiet, self._json = app, quiet, as_json
         self.moved = False  # whether something was read since it was set
         self.waits = False  # whether others are served first
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Bar | None = None
 
     def stage(self, stage: Stage) -> None:
         self.moved = self.moved or (stage.name == "read" and stage.done > 0)
@@ -79,12 +79,11 @@ class _Screen:
         if self._quiet or self._json or not self._app.console.is_terminal:
             return
         if self._bar is None:
-            self._begin()
+            self._bar = Bar(self._app)
+            self._bar.start()
         left = "" if stage.seconds_left is None else f", {duration(stage.seconds_left)} left"
         share = f" {stage.done:,} of {stage.total:,} {stage.unit}{left}" if stage.unit else ""
-        self._bar.update(
-            self._task, completed=stage.done, total=stage.total or None, description=one_line(stage.text) + share
-        )
+        self._bar.show(one_line(stage.text) + share, stage.done, stage.total or None)
 
     def forecast(self, forecast: Forecast) -> None:
         if self._json:
@@ -116,15 +115,6 @@ class _Screen:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-
-    def _begin(self) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self._bar = Progress(
-            BarColumn(), TextColumn("{task.description}", markup=False), console=self._app.console, transient=True
-        )
-        self._task = self._bar.add_task("", total=None)
-        self._bar.start()
 
     def _left_out(self, forecast: Forecast) -> None:
         for line in left_out(forecast.left_out):

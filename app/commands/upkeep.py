@@ -1,12 +1,15 @@
 """`unabridged library`: check, rebuild, back up and restore the library."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from unabridged.app.cli import FAILED, PARTLY
+from unabridged.app.commands.bar import Bar
 from unabridged.app.commands.common import App, emit, examples, json_option, pass_app
 from unabridged.app.errors import ServerBusy
 from unabridged.app.output import count, size
@@ -38,10 +41,10 @@ def verify(app: App, files: bool, index: bool, as_json: bool) -> int:
 
     parts = tuple(part for part in PARTS if {"files": files, "index": index}.get(part, True))
     grades = {"damaged": 0, "stale": 0}
-    with app.library() as opened, _Bar(app) as bar:
+    with app.library() as opened, _bar(app) as show:
         for step in audit(opened, parts):
             if isinstance(step, Checked):
-                bar.show(f"checking {step.part}", step.done, step.total)
+                show(f"checking {step.part}", step.done, step.total)
                 continue
             grades[step.grade] += 1
             _tell(app, step, as_json)
@@ -90,8 +93,8 @@ def backup(app: App, file: Path, force: bool) -> None:
     """
     from unabridged.ingest.catalog.backup import backup as back_up
 
-    with app.library() as opened, _Bar(app) as bar:
-        written = back_up(opened, file, force=force, on_pages=bar.over("copying"))
+    with app.library() as opened, _bar(app) as show:
+        written = back_up(opened, file, force=force, on_pages=partial(show, "copying"))
     app.console.print(one_line(f"{file}: {size(written)}"), markup=False)
 
 
@@ -111,8 +114,8 @@ def restore(app: App, file: Path, force: bool) -> None:
     if running is not None and runtime.alive(running.pid):
         raise ServerBusy(f"the server (process {running.pid}) uses the library", "stop it first, then restore")
     app.locations.create()
-    with _Bar(app) as bar:
-        restore_from(file, app.locations.library, force=force, on_pages=bar.over("restoring"))
+    with _bar(app) as show:
+        restore_from(file, app.locations.library, force=force, on_pages=partial(show, "restoring"))
     with app.library() as opened:
         counts = opened.counts(None)
     told = f"{count(counts.files, 'file')}, {count(counts.documents, 'document')}, {count(counts.pages, 'page')}"
@@ -129,9 +132,9 @@ def _tell(app: App, finding: "Finding", as_json: bool) -> None:
 
 
 def _reindex(app: App, opened: "Library") -> None:
-    with _Bar(app) as bar:
+    with _bar(app) as show:
         for done, total in opened.reindex():
-            bar.show("indexing", done, total)
+            show("indexing", done, total)
     app.console.print(f"indexed {count(opened.counts(None).pages, 'page')}", markup=False)
 
 
@@ -169,35 +172,15 @@ def _read_again(app: App, opened: "Library", old: "Iterable[Outdated]", as_json:
     return PARTLY if tally.unread() or gone else 0
 
 
-class _Bar:
-    """A progress bar on standard error, where that is a terminal."""
+@contextmanager
+def _bar(app: App) -> Iterator[Callable[[str, int, int], None]]:
+    """What shows how much is done of how much, where standard error is a terminal."""
+    if not app.console.is_terminal:
+        yield lambda text, done, total: None
+        return
+    with Bar(app) as bar:
 
-    def __init__(self, app: App) -> None:
-        self._console = app.console
-        self._bar: Any = None
-        self._task: Any = None
+        def show(text: str, done: int, total: int) -> None:
+            bar.show(text + (f" {done:,} of {total:,}" if total else ""), done, total or None)
 
-    def __enter__(self) -> "_Bar":
-        if self._console.is_terminal:
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            self._bar = Progress(
-                BarColumn(), TextColumn("{task.description}", markup=False), console=self._console, transient=True
-            )
-            self._task = self._bar.add_task("", total=None)
-            self._bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show(self, text: str, done: int, total: int) -> None:
-        """Where it stands."""
-        if self._bar is not None:
-            share = f" {done:,} of {total:,}" if total else ""
-            self._bar.update(self._task, completed=done, total=total or None, description=text + share)
-
-    def over(self, text: str) -> Callable[[int, int], None]:
-        """What tells `done` of `total`."""
-        return lambda done, total: self.show(text, done, total)
+        yield show
