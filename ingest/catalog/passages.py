@@ -37,7 +37,7 @@ class _Match:
 def has_all(text: str, units: Sequence[Unit]) -> bool:
     """Whether the text has everything that was typed."""
     every = list(terms(text))
-    there, run = {*every, *(word.term for word in joined(text))}, f" {' '.join(every)} "
+    there, run = set(every), f" {' '.join(every)} "
 
     def has(unit: Unit) -> bool:
         begun = tuple(filter(None, (unit.beginning, *filter(begins_pair, unit.terms))))
@@ -47,7 +47,11 @@ def has_all(text: str, units: Sequence[Unit]) -> bool:
             or any(term.startswith(begun) for term in every)
         )
 
-    return all(map(has, units))
+    missing = [unit for unit in units if not has(unit)]
+    if not missing:
+        return True
+    held = {word.term for word in joined(text)}
+    return all(not held.isdisjoint(unit.terms) for unit in missing)
 
 
 def best_passage(text: str, weights: dict[str, float], wholes: Sequence[Unit] = ()) -> Passage:

@@ -17,7 +17,7 @@ from unabridged.ingest.catalog.query import Query, parse, weight
 from unabridged.ingest.catalog.reads import page_row
 from unabridged.ingest.catalog.rows import DocumentRow, Hit, PageRow
 
-_CANDIDATES = 120  # pages read and weighed per query: about 50 ms
+_CANDIDATES = 120  # pages read and weighed per query: most of what a search costs
 _JOINED_WEIGHT = 1.0
 
 _CANDIDATE_PAGES = f"""
