@@ -180,14 +180,18 @@ def left_out(item: LeftOut) -> str:
     return f"{clean(name_of(item.document))}, {pages}: {clean_line(item.reason)}"
 
 
+def unread(statuses: Mapping[str, int]) -> str:
+    """How many there are of each status but read: "1 needs password, 2 damaged"."""
+    return ", ".join(f"{number:,} {status(word)[1]}" for word, number in statuses.items() if number and word != "read")
+
+
 def added(event: Added) -> str:
     """The summary of reading files: how many, what changed, what could not be read."""
     changes = ", ".join(f"{number:,} {word}" for word, number in event.changes.items() if number)
-    unread = ", ".join(f"{number:,} {status(word)[1]}" for word, number in event.statuses.items() if word != "read")
     line = f"{count(event.files, 'file')} in {duration(event.seconds)}"
-    inside = ", ".join(f"{number:,} {status(word)[1]}" for word, number in event.inside.items() if number)
-    unread = " · ".join(filter(None, (unread, f"of what files hold: {inside}" if inside else "")))
-    return line + (f" · {changes}" if changes else "") + (f" · {unread}" if unread else " · all files read")
+    inside = unread(event.inside)
+    bad = " · ".join(filter(None, (unread(event.statuses), f"of what files hold: {inside}" if inside else "")))
+    return line + (f" · {changes}" if changes else "") + (f" · {bad}" if bad else " · all files read")
 
 
 def problem_count(statuses: Iterable[str]) -> str:

@@ -138,7 +138,6 @@ def _report_line(item: FileRead) -> Content:
     glyph, word = words.status(item.status)
     detail = f": {words.clean_line(item.reason)}" if item.reason else f", {words.count(item.pages, 'page')}"
     if item.inside:
-        inside = (f"{number:,} {words.status(name)[1]}" for name, number in item.inside.items())
-        detail += f"; of {item.documents - 1:,} in it {', '.join(inside)}"
+        detail += f"; of {item.documents - 1:,} in it {words.unread(item.inside)}"
     style = "$text-warning" if words.is_problem(item.status) or item.inside else "$text-muted"
     return Content.assemble((f"{glyph} ", style), words.clean(item.path), (f" · {item.change} · {word}{detail}", style))
