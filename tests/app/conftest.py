@@ -1,5 +1,5 @@
-"""Fixtures of the tests of commands and of HTTP: a data directory of its own, commands over it, and the app, spoken to
-without a socket."""
+"""Fixtures of the tests of commands and of HTTP: a data directory of its own, commands over it, the app, spoken to
+without a socket, and the default model's tokenizer."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -9,10 +9,12 @@ import pytest
 from fastapi import FastAPI
 
 from unabridged.app import cli
+from unabridged.app.client import Client
 from unabridged.app.locations import Locations
 from unabridged.app.server import create_app
 from unabridged.app.service import Service
 from unabridged.app.settings import Settings
+from unabridged.models.tokenizer import Tokenizer
 
 RUNTIME_KEY = "key-of-this-run"
 Run = Callable[..., tuple[int, str, str]]
@@ -61,3 +63,17 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(app, client=("127.0.0.1", 50000), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8642") as client:
         yield client
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[Client]:
+    """Our client of the app, as a program of this machine."""
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 50000), raise_app_exceptions=False)
+    async with Client("http://127.0.0.1:8642", "any", transport=transport) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def tokenizer(models_dir: Path) -> Tokenizer:
+    """The default model's."""
+    return Tokenizer.load(models_dir / "smollm2-135m")

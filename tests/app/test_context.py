@@ -22,12 +22,6 @@ FACT = "The dredger Orca costs 38,500 euros."
 
 
 @pytest.fixture(scope="module")
-def tokenizer(models_dir: Path) -> Tokenizer:
-    """The default model's."""
-    return Tokenizer.load(models_dir / "smollm2-135m")
-
-
-@pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Iterator[Library]:
     """Three texts, one short and two longer than a section, the second with a fact at its end; and a broken PDF."""
     folder = tmp_path_factory.mktemp("texts")

@@ -24,12 +24,6 @@ FIRST = (
 LIMITS = Limits(whole=True, window=8192, room=100_000, section=256, focus=4)
 
 
-@pytest.fixture(scope="module")
-def tokenizer(models_dir: Path) -> Tokenizer:
-    """The default model's."""
-    return Tokenizer.load(models_dir / "smollm2-135m")
-
-
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[Library]:
     with Library.open(tmp_path / "library.db") as opened:

@@ -7,7 +7,6 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
-from fastapi import FastAPI
 
 from unabridged.app import cli
 from unabridged.app.client import Client
@@ -77,12 +76,9 @@ def test_tags_are_given_listed_and_taken_away(run: Run) -> None:
     assert "nobody gave the tag" in run("tag", "harbour", "1.eml", "--remove")[2]
 
 
-async def test_the_routes_take_filters(app: FastAPI, http: httpx.AsyncClient, case: Path) -> None:
-    async with Client(
-        "http://127.0.0.1:8642", "any", transport=httpx.ASGITransport(app, client=("127.0.0.1", 1))
-    ) as own:
-        async for _ in own.add([str(case)]):
-            pass
+async def test_the_routes_take_filters(client: Client, http: httpx.AsyncClient, case: Path) -> None:
+    async for _ in client.add([str(case)]):
+        pass
 
     async def names(path: str, **query: object) -> list[str]:
         reply = await http.get(path, params=query)  # type: ignore[arg-type]

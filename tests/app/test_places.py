@@ -41,8 +41,7 @@ def test_two_places_are_one_span(first: str, last: str, expected: str) -> None:
     assert span(first, last) == expected
 
 
-def test_sections_of_a_table_name_their_rows(tmp_path: Path, models_dir: Path) -> None:
-    tokenizer = Tokenizer.load(models_dir / "smollm2-135m")
+def test_sections_of_a_table_name_their_rows(tmp_path: Path, tokenizer: Tokenizer) -> None:
     (tmp_path / "sales.csv").write_text("lot,price\n" + "".join(f"{n},{n * 37}\n" for n in range(2, 700)))
     with Library.open(tmp_path / "data" / "library.db") as library:
         for _ in add(library, [tmp_path / "sales.csv"], "default", None, AddOptions(jobs=1)):

@@ -1,7 +1,6 @@
 """The native routes without a model, through our own client: real files, the real library."""
 
 import json
-from collections.abc import AsyncIterator
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,6 @@ from fastapi import FastAPI
 from unabridged.app.client import Client, ClientError
 from unabridged.app.events import Added, AddEvent, FileRead, Problem, Question, Stage
 from unabridged.app.service import Service
-
-
-@pytest.fixture
-async def client(app: FastAPI) -> AsyncIterator[Client]:
-    """Our client of the app, as a program of this machine."""
-    transport = httpx.ASGITransport(app, client=("127.0.0.1", 50000), raise_app_exceptions=False)
-    async with Client("http://127.0.0.1:8642", "any", transport=transport) as client:
-        yield client
 
 
 @pytest.fixture
