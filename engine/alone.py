@@ -6,6 +6,7 @@ of the machine, is asked first. Torch-free.
 
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from unabridged.models import no_network
@@ -19,5 +20,6 @@ def be_alone() -> None:
     helper = shutil.which("nvidia-modprobe")
     if helper is not None and not _DEVICE.exists():
         # Loads the module and makes the device, as the driver itself would; where it cannot, the driver says so later.
-        subprocess.run([helper, "-c", "0", "-u"], timeout=_SECONDS, capture_output=True, check=False)
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run([helper, "-c", "0", "-u"], timeout=_SECONDS, capture_output=True, check=False)
     no_network.give_up()
